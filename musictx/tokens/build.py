@@ -13,24 +13,24 @@ from musictx.errors import ConfigError, UserError, shown
 from musictx.files import largest, read_json
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Name -> import path of the core's tokenizers; ``registry.TOKENIZERS`` has those of optional
+#: {name: import path} of the core's tokenizers; ``registry.TOKENIZERS`` has those of optional
 #: components.
 REGISTRY = {"performance": "musictx.tokens.performance:PerformanceTokenizer"}
 OPTIONS = tuple(TokenizerConfig.__dataclass_fields__)
-#: The largest number among the options in a model folder.
-_LARGEST = 10**6
+#: The largest number that an option in a model folder may have.
+_MAX_NUMBER = 10**6
 
 
 def build(name: str = "performance", **options: Any) -> Tokenizer:
     """Return the tokenizer ``name`` with ``options`` (:class:`musictx.config.TokenizerConfig`).
 
-    name  one of :data:`REGISTRY` or of an optional component, or a class of your own as
-          ``package.module:Class``. Its constructor gets the options, and ``name``, that are among
-          its parameters
+    name  a name in :data:`REGISTRY` or ``registry.TOKENIZERS``, or a class of your own as
+          ``package.module:Class``. Of ``name`` and ``options``, its constructor gets those that it
+          has parameters for
 
     ``build(**tokenizer.to_config())`` is equal to ``tokenizer``. Raises
-    :class:`~musictx.errors.ConfigError` for an unknown name, option or value, and for a class of
-    your own that cannot be made.
+    :class:`~musictx.errors.ConfigError` for an unknown name or option, an invalid value, and a
+    class whose constructor fails.
     """
     path = name if ":" in name else (REGISTRY | registry.TOKENIZERS).get(str(name).lower())
     if path is None:
@@ -46,8 +46,8 @@ def build(name: str = "performance", **options: Any) -> Tokenizer:
     if "params" not in parameters:
         for key, value in (options.get("params") or {}).items():
             raise ConfigError(
-                f"tokenizer.params.{key}={shown(value)}: {name} takes no params; they are for a "
-                "class of your own whose constructor names params"
+                f"tokenizer.params.{key}={shown(value)}: {name} takes no params; they are for "
+                "classes of your own whose constructor has a parameter params"
             )
     arguments = {
         key: value for key, value in {**options, "name": name}.items() if key in parameters
@@ -56,9 +56,9 @@ def build(name: str = "performance", **options: Any) -> Tokenizer:
 
 
 def read_options(path: Path) -> dict[str, Any]:
-    """Read the options for :func:`build` from tokenizer.json of a model folder. Raises
-    ``UserError`` if the file is damaged."""
+    """Read the options for :func:`build` from ``path``, the tokenizer.json of a model folder.
+    Raises ``UserError`` if the file is damaged."""
     options = read_json(path).get("config")
-    if not isinstance(options, dict) or largest(options) > _LARGEST:
+    if not isinstance(options, dict) or largest(options) > _MAX_NUMBER:
         raise UserError(f"{path}: expected the options of a tokenizer; the file is damaged")
     return options

@@ -1,19 +1,18 @@
-"""Control tokens before the music, which describe it, marks between its parts, and their order in a
-window of events.
+"""Control tokens and marks, and the layout of a window of events with them.
 
-Four kinds say how dense, loud, high and full the music is, each by a level, 0 for "any". A model
-that was trained with them, sometimes left out, can be steered by them. Three marks divide a window
-into parts. None of these tokens is ever drawn, and decoding skips them. A window is
+Control tokens precede the music and describe it: how dense, loud, high and full it is, each by a
+level, 0 for "any". They steer a model that was trained with them. Three marks divide a window into
+parts. Controls and marks are never sampled, and decoding skips them. The layout of a window is
 
 ::
 
     bos|cut  density loudness register polyphony  [known K]  stream P  [here M]
 
-The controls describe the stream, which consists of P and M. K are the given notes after the time of
-``here``, with times counted from it, so the silence before the first of them is the length of a
-gap. The stream has all notes in the usual order, including the given ones again: P up to ``here``,
-M after it. Sounding notes, the velocity and the program continue across ``here``. K does not affect
-them (``features/sounding.py`` resets its state at ``known`` and at ``stream``).
+P are the notes before the time of ``here``, M those after it; the controls describe both. K are the
+given notes of M or, without ``here``, of P, where they stand again among the others. Times of K are
+counted from ``here``, so it begins with the length of a gap. Sounding notes, velocity and program
+continue from P to M, but not from K to P (``features/sounding.py`` resets its state at ``known``
+and at ``stream``).
 """
 
 from __future__ import annotations
@@ -26,31 +25,31 @@ import numpy as np
 from musictx.tokens.events import KINDS
 from musictx.tokens.vocab import Vocabulary
 
-#: Control -> the edges of its levels: level n (1, 2, ...) reaches from edge n - 1 to below edge n.
-#: Their units are those of the options with these names (``config/``).
+#: {control: edges of its levels}, in the units of :func:`measured`. Level n (1, 2, ...) contains
+#: values from edge n - 1 to below edge n.
 CONTROLS: dict[str, tuple[float, ...]] = {
     "density": (1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0, 11.3, 16.0, 22.6),  # half octaves
     "loudness": (32.0, 44.0, 54.0, 62.0, 70.0, 80.0, 94.0),
     "register": (46.0, 50.0, 54.0, 57.0, 60.0, 63.0, 66.0, 70.0, 75.0),
     "polyphony": (1.25, 1.75, 2.5, 3.5, 4.5, 6.0, 8.0, 11.0),
 }
-#: The marks. They precede the given notes ahead, the stream, and the notes to compose.
+#: The marks before K, P and M.
 KNOWN, STREAM, HERE = MARKS = ("known", "stream", "here")
-#: What a vocabulary with controls has after its other kinds.
+#: (kind, low, high) of the controls and marks, the last fields of a vocabulary that has them.
 FIELDS = [(name, 0, len(edges) + 1) for name, edges in CONTROLS.items()]
 FIELDS += [(mark, 0, 0) for mark in MARKS]
 CONTROL_KINDS = tuple(kind for kind, _, _ in FIELDS)
-#: Most ids of a window without K, P and M: its first id, the controls, the marks, ``eos``.
+#: The largest number of ids in a window besides K, P and M: first id, controls, marks and ``eos``.
 IDS_AROUND = 2 + len(CONTROL_KINDS)
 
 
 def measured(notes: np.ndarray, seconds: float) -> dict[str, float]:
-    """The value of each control for ``notes`` (:data:`musictx.notes.NOTE`) within ``seconds``.
+    """Return {control: value} for ``notes`` (:data:`musictx.notes.NOTE`) of a piece of ``seconds``.
 
-    density    strikes a second;  loudness  mean velocity;  register  mean pitch, without drums
-    polyphony  notes that sound, on average over the time in which any does
+    density    notes per second;  loudness  mean velocity;  register  mean pitch, without drums
+    polyphony  mean number of pitched notes that sound, over the time in which at least one does
 
-    Controls that cannot be measured, such as the loudness of silence, are left out.
+    Controls without a value, such as the loudness of silence, are left out.
     """
     values: dict[str, float] = {}
     if seconds > 0:
@@ -69,14 +68,13 @@ def measured(notes: np.ndarray, seconds: float) -> dict[str, float]:
 
 
 def union_length(starts: np.ndarray, ends: np.ndarray) -> float:
-    """The length of the union of intervals, sorted by their starts."""
-    before = np.maximum.accumulate(np.concatenate([starts[:1], ends[:-1]]))
-    return float(np.maximum(ends - np.maximum(starts, before), 0.0).sum())
+    """Return the length of the union of intervals, which are sorted by ``starts`` (n,)."""
+    covered_until = np.maximum.accumulate(np.concatenate([starts[:1], ends[:-1]]))
+    return float(np.maximum(ends - np.maximum(starts, covered_until), 0.0).sum())
 
 
 def levels(values: Mapping[str, float]) -> list[int]:
-    """Return the level of each control: 1 and up for a value in the unit of the control, 0 for no
-    value or the value 0."""
+    """Return the level of each control, from 1; 0 if ``values`` lacks the control or has 0."""
     return [
         int(np.searchsorted(edges, values[name], side="right")) + 1 if values.get(name) else 0
         for name, edges in CONTROLS.items()
@@ -84,9 +82,9 @@ def levels(values: Mapping[str, float]) -> list[int]:
 
 
 class WindowParts(NamedTuple):
-    """A window but for its first id and ``eos``: int64 ids.
+    """The int64 ids of a window without its first id and ``eos``.
 
-    prefix  the controls, K and ``stream``;  past  P and ``here``;  rest  M
+    prefix  from the controls to ``stream``;  past  P and ``here``;  rest  M
     """
 
     prefix: np.ndarray
@@ -103,37 +101,38 @@ def build_window(
     *,
     budget: int,
 ) -> WindowParts:
-    """The ids of P, M and K as the parts of a window, with the ``levels`` of the controls, 0 for
-    any.
+    """Return the parts of a window, with the ``levels`` of the controls, 0 for any.
 
-    rest    M; None leaves ``here`` out
-    given   K; None leaves it out
-    budget  most ids of the three parts together; K loses its last ones
+    past    the ids of P
+    rest    the ids of M; None: without ``here`` and M
+    given   the ids of K; None: without ``known`` and K
+    budget  largest length of the three parts together, to which K is truncated
     """
-    past, later = past.astype(np.int64), np.empty(0, np.int64)
+    past, future = past.astype(np.int64), np.empty(0, np.int64)
     if rest is not None:
-        past, later = np.append(past, vocabulary.id(HERE)), rest.astype(np.int64)
+        past, future = np.append(past, vocabulary.id(HERE)), rest.astype(np.int64)
     if given is not None:
-        room = budget - len(past) - len(later) - len(CONTROLS) - 2
-        given = _truncated(given, room, vocabulary)
-    return WindowParts(control_prefix(vocabulary, levels, given), past, later)
+        room = budget - len(past) - len(future) - len(CONTROLS) - 2  # 2: known and stream
+        given = _truncate(given, room, vocabulary)
+    return WindowParts(control_prefix(vocabulary, levels, given), past, future)
 
 
 def control_prefix(
     vocabulary: Vocabulary, levels: Sequence[int], given: np.ndarray | None = None
 ) -> np.ndarray:
-    """The ids between the first id and the stream, (n,) int64; ``given`` are the ids of K."""
+    """Return (n,) int64: the ids from the controls to ``stream``. ``given`` are the ids of K;
+    None: without ``known`` and K."""
     ids = [vocabulary.id(name, value) for name, value in zip(CONTROLS, levels)]
     if given is not None:
         ids += [vocabulary.id(KNOWN), *given.tolist()]
     return np.array([*ids, vocabulary.id(STREAM)], np.int64)
 
 
-def _truncated(ids: np.ndarray, room: int, vocabulary: Vocabulary) -> np.ndarray:
-    """At most the first ``room`` ids, up to the last complete event: a velocity or time shift whose
-    event is cut off is left out, too."""
+def _truncate(ids: np.ndarray, room: int, vocabulary: Vocabulary) -> np.ndarray:
+    """Return at most the first ``room`` ids, ending with a complete event: no velocity or time
+    shift remains without the note-on, note-off or drum stroke after it."""
     if len(ids) <= room:
         return ids
-    kinds = [n for n, name in enumerate(vocabulary.kinds) if name in KINDS]
-    last = np.flatnonzero(np.isin(vocabulary.kind_of[ids[: max(room, 0)]], kinds))
-    return ids[: last[-1] + 1 if len(last) else 0]
+    event_kinds = [n for n, name in enumerate(vocabulary.kinds) if name in KINDS]
+    events = np.flatnonzero(np.isin(vocabulary.kind_of[ids[: max(room, 0)]], event_kinds))
+    return ids[: events[-1] + 1 if len(events) else 0]

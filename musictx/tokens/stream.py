@@ -1,7 +1,7 @@
 """Streams of notes: the intermediate form between a Score and its ids. All times are whole steps.
 
-A step is 10 ms for events in seconds (:mod:`.performance`), a 24th of a quarter note for notes in
-bars (:mod:`musictx.songs.bar_tokens`).
+A step is 10 ms by default for events in seconds (:mod:`.performance`), and a 24th of a quarter note
+for notes in bars (:mod:`musictx.songs.bar_tokens`).
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from musictx.notes import DRUMS
 
 #: Steps in a quarter note of music in bars.
 STEPS = 24
-#: The part of chords, which come first at a step; then the programs 0 to 127, and last ``DRUMS``.
+#: The part of chords. At each step chords come first, then programs 0 to 127, then ``DRUMS``.
 CHORD = -1
 
 #: UNKNOWN: the part or velocity bin of notes that precede the first program or velocity token of
-#: their window. OPEN: the length of a note that ends after the end of its stream.
+#: their window. OPEN: the length of a note that does not end within its stream.
 UNKNOWN, OPEN = -2, -1
 
-#: A note, a drum stroke or a chord, which begins at the step ``start``:
+#: A note, a drum stroke or a chord that begins at the step ``start``. A note too long for one token
+#: is written as several tied notes.
 #:
-#: =============  =================  ============  ====================================
+#: =============  =================  ============  ==============================
 #: ``part``       ``pitch``          ``length``    ``velocity_bin``
-#: =============  =================  ============  ====================================
-#: 0 to 127       pitch              steps         1 and up; 0 for the further pieces of
-#:                                                 a note longer than a token can write
-#: DRUMS          drum               0             1 and up
+#: =============  =================  ============  ==============================
+#: 0 to 127       pitch              steps         from 1; 0 continues a note
+#: DRUMS          drum               0             from 1
 #: CHORD          root               quality       0
-#: =============  =================  ============  ====================================
+#: =============  =================  ============  ==============================
 STREAM_NOTE = np.dtype(
     [
         ("start", "i8"),
@@ -40,24 +40,25 @@ STREAM_NOTE = np.dtype(
         ("velocity_bin", "i8"),
     ]
 )
-#: The end, at the step ``stop``, of a note that began before its stream.
+#: The end, at the step ``stop``, of a note that began before the stream.
 END = np.dtype([("stop", "i8"), ("part", "i8"), ("pitch", "i8")])
-#: A bar of ``numerator`` / 2 ** ``exponent``. ``early_end``: the step at which it ends early, or 0.
+#: A bar with the meter ``numerator`` / 2 ** ``exponent``. ``early_end``: its length in steps if it
+#: is shorter than a full bar, else 0.
 BAR = np.dtype([("numerator", "i8"), ("exponent", "i8"), ("early_end", "i8")])
 
 
 def bar_steps(numerator: Any, exponent: Any) -> Any:
-    """The steps of a whole bar of ``numerator`` / 2 ** ``exponent``."""
+    """The length in steps of a full bar with the meter ``numerator`` / 2 ** ``exponent``."""
     return numerator * 4 * STEPS // 2**exponent
 
 
 class NoteStream(NamedTuple):
     """The notes of a piece, or of a window of one.
 
-    bars   (:data:`BAR`), the first of which begins at step 0; none for events in seconds
-    notes  (:data:`STREAM_NOTE`), in the order in which they are written
-    ends   of events: the ends (:data:`END`) of notes that began before
-    stop   of events: the step up to which time is written
+    bars   the bars (:data:`BAR`) from step 0; empty for events in seconds
+    notes  the notes (:data:`STREAM_NOTE`), in the order of their tokens
+    ends   for events: the ends (:data:`END`) of notes that began before the stream
+    stop   for events: the length of the stream in steps
     """
 
     bars: np.ndarray = np.empty(0, BAR)
@@ -69,18 +70,18 @@ class NoteStream(NamedTuple):
 
     @property
     def lines(self) -> np.ndarray:
-        """(B + 1,) int64: the steps at which the bars begin, and at which the last bar ends."""
+        """(B + 1,) int64: the steps of the bar lines, including the end of the last bar."""
         full = bar_steps(self.bars["numerator"], self.bars["exponent"])
         early = self.bars["early_end"]
         return np.append(0, np.cumsum(np.where(early > 0, np.minimum(early, full), full)))
 
     @property
     def bar(self) -> np.ndarray:
-        """(n,) the number, from 0, of the bar in which each note begins."""
+        """(n,) int64: the index of the bar in which each note begins."""
         return np.searchsorted(self.lines, self.notes["start"], side="right") - 1
 
     def in_bars(self, first: int, stop: int | None = None) -> NoteStream:
-        """The bars from the number ``first`` to before ``stop``, and the notes in them."""
+        """The bars ``first`` to ``stop`` - 1 (``None``: to the last), and the notes in them."""
         bar, lines = self.bar, self.lines
         bars = self.bars[first:stop]
         notes = self.notes[(bar >= first) & (bar < first + len(bars))].copy()
@@ -91,27 +92,27 @@ class NoteStream(NamedTuple):
 
     @property
     def note_ends(self) -> np.ndarray:
-        """(n,) the step at which each note ends; ``stop`` where it ends later."""
+        """(n,) int64: the step at which each note ends; ``stop`` for notes that are open."""
         length = self.notes["length"]
         return np.where(length == OPEN, self.stop, self.notes["start"] + length)
 
     def in_steps(self, first: int, stop: int | None = None) -> NoteStream:
-        """The notes that begin from the step ``first`` to before ``stop``, with steps counted from
-        ``first``. A note that ends later has the length :data:`OPEN`; of a note that began earlier
-        only its end remains, in ``ends``."""
+        """The notes that begin at the steps ``first`` to ``stop`` - 1 (``None``: to the last),
+        counted from ``first``. Notes that end at ``stop`` or later are :data:`OPEN`. Of notes that
+        began before ``first``, only the ends remain, in ``ends``."""
         stop = np.iinfo(np.int64).max if stop is None else stop
         start, end = self.notes["start"], self.notes["start"] + self.notes["length"]
-        closed = (self.notes["length"] != OPEN) & (self.notes["part"] != DRUMS)
+        has_end = (self.notes["length"] != OPEN) & (self.notes["part"] != DRUMS)
         inside = (start >= first) & (start < stop)
         notes = self.notes[inside].copy()
-        notes["length"][(closed & (end >= stop))[inside]] = OPEN
+        notes["length"][(has_end & (end >= stop))[inside]] = OPEN
         notes["start"] -= first
-        older = self.notes[closed & (start < first) & (end >= first) & (end < stop)]
-        ends = np.empty(len(older), END)
-        ends["stop"] = older["start"] + older["length"]
-        ends["part"], ends["pitch"] = older["part"], older["pitch"]
-        before = self.ends[(self.ends["stop"] >= first) & (self.ends["stop"] < stop)]
-        ends = np.concatenate([before, ends])
+        older = self.notes[has_end & (start < first) & (end >= first) & (end < stop)]
+        new_ends = np.empty(len(older), END)
+        new_ends["stop"] = older["start"] + older["length"]
+        new_ends["part"], new_ends["pitch"] = older["part"], older["pitch"]
+        old_ends = self.ends[(self.ends["stop"] >= first) & (self.ends["stop"] < stop)]
+        ends = np.concatenate([old_ends, new_ends])
         ends["stop"] -= first
         return NoteStream(self.bars, notes, ends, min(self.stop, stop) - first)
 
@@ -120,9 +121,9 @@ class Velocities:
     """At most ``count`` bins of equal width for the MIDI velocities 1 to 127, as in note-seq.
 
     Velocity v is in bin (v - 1) // width + 1, where width = ceil(127 / count). A bin is decoded as
-    its middle; note-seq decodes it as its lowest velocity.
+    its middle velocity; note-seq decodes it as its lowest.
 
-    bins    number of bins
+    bins    the number of bins
     of_bin  (bins + 1,) int64: the MIDI velocity of each bin; index 0 is unused
     """
 

@@ -21,7 +21,7 @@ from musictx.errors import UserError
 
 
 class Field(NamedTuple):
-    """One row of a vocabulary: ``kind`` with every integer value from ``low`` to ``high``."""
+    """One row of a vocabulary: ``kind`` with each integer from ``low`` to ``high``, inclusive."""
 
     kind: str
     low: int
@@ -33,21 +33,21 @@ class Field(NamedTuple):
         return self.high - self.low + 1
 
 
-#: The first four ids of every vocabulary. ``pad`` fills rows and is never a target. ``bos`` opens a
-#: piece at its beginning, ``cut`` opens a window that begins in the middle of one, ``eos`` closes.
+#: The first four ids of every vocabulary. ``pad`` fills rows and is never a target. ``bos`` begins
+#: a piece, ``eos`` ends it; ``cut`` begins a window from the middle of a piece.
 PAD, BOS, EOS, CUT = range(4)
 SPECIALS = (Field("pad", 0, 0), Field("bos", 0, 0), Field("eos", 0, 0), Field("cut", 0, 0))
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Ordered (kind, low, high) table <-> ids 0..size-1. Compares and fingerprints by content."""
+    """An ordered table of (kind, low, high). It numbers its tokens (kind, value) from 0."""
 
     fields: tuple[Field, ...]
 
     @classmethod
     def of(cls, *fields: tuple[str, int, int]) -> Vocabulary:
-        """The special ids, then ``fields``."""
+        """A vocabulary of the special ids followed by ``fields``, rows of (kind, low, high)."""
         return cls(SPECIALS + tuple(Field(*f) for f in fields))
 
     def __post_init__(self) -> None:
@@ -56,11 +56,10 @@ class Vocabulary:
             raise ValueError(f"vocabulary: kinds must differ, got {kinds}")
         for f in self.fields:
             if f.high < f.low:
-                raise ValueError(f"vocabulary: {f.kind} runs from {f.low} to {f.high}, nothing")
+                raise ValueError(f"vocabulary: {f.kind} has no values from {f.low} to {f.high}")
         if self.size > 65536:
             raise UserError(
-                f"tokenizer: its options make a vocabulary of {self.size} ids, which do not fit "
-                "uint16; expected at most 65536"
+                f"tokenizer: these options give {self.size} ids; expected at most 65536 (uint16)"
             )
 
     @cached_property
@@ -70,7 +69,7 @@ class Vocabulary:
 
     @cached_property
     def size(self) -> int:
-        """How many ids there are, specials included."""
+        """The number of ids, including the special ones."""
         return sum(f.width for f in self.fields)
 
     @property
@@ -79,14 +78,14 @@ class Vocabulary:
 
     @cached_property
     def kind_of(self) -> np.ndarray:
-        """(size,) int64: for each id the index of its kind in :attr:`kinds`; read-only."""
+        """(size,) int64: the index in :attr:`kinds` of the kind of each id; read-only."""
         table = np.repeat(np.arange(len(self.fields)), [f.width for f in self.fields])
         table.setflags(write=False)
         return table
 
     @cached_property
     def value_of(self) -> np.ndarray:
-        """(size,) int64: for each id its value; read-only. ``value_of[ids]`` is all at once."""
+        """(size,) int64: the value of each id; read-only."""
         table = np.concatenate([np.arange(f.low, f.high + 1) for f in self.fields])
         table.setflags(write=False)
         return table
@@ -97,13 +96,13 @@ class Vocabulary:
         return tuple((f.kind, value) for f in self.fields for value in range(f.low, f.high + 1))
 
     def range(self, kind: str) -> tuple[int, int]:
-        """(first, stop): ``kind`` has the ids from ``first`` to before ``stop``."""
+        """(first, stop): the ids of ``kind`` are first, ..., stop - 1."""
         offset, f = self._offset_and_field(kind)
         return offset, offset + f.width
 
     @cached_property
     def slices(self) -> dict[str, slice]:
-        """Kind -> the slice of its ids."""
+        """{kind: the slice of its ids}."""
         return {kind: slice(*self.range(kind)) for kind in self.kinds}
 
     def values_in(self, kind: str) -> np.ndarray:
@@ -111,13 +110,14 @@ class Vocabulary:
         return self.value_of[self.slices[kind]]
 
     def row(self, kind: str) -> list[int]:
-        """[first, stop, value]: the ids from first to before stop have value, value + 1, ..."""
+        """[first, stop, value]: the ids first, ..., stop - 1 of ``kind`` have the values value,
+        value + 1, ..."""
         first, stop = self.range(kind)
         return [first, stop, self._offset_and_field(kind)[1].low]
 
     def values(self, kind: str) -> np.ndarray:
-        """(size,) int64: the value of each id of that kind, -1 for the others (for all of them
-        where the vocabulary has no such kind)."""
+        """(size,) int64: the value of each id of ``kind``; -1 for other ids, and for all ids if the
+        vocabulary does not have this kind."""
         table = np.full(self.size, -1, np.int64)
         if kind in self.kinds:
             first, stop = self.range(kind)
@@ -125,14 +125,14 @@ class Vocabulary:
         return table
 
     def id(self, kind: str, value: int = 0) -> int:
-        """The id of one token. Raises ``ValueError`` naming the range for a value outside it."""
+        """The id of a token. Raises ``ValueError`` if the vocabulary has no such kind or value."""
         offset, f = self._offset_and_field(kind)
         if not f.low <= value <= f.high:
             raise ValueError(f"{kind} {value}: expected a value from {f.low} to {f.high}")
         return offset + int(value) - f.low
 
     def ids(self, kind: str, values: np.ndarray) -> np.ndarray:
-        """(n,) int64: the ids of tokens of one kind. Raises ``ValueError`` as :meth:`id` does."""
+        """(n,) int64: :meth:`id` of each of the ``values`` (n,)."""
         offset, f = self._offset_and_field(kind)
         outside = values[(values < f.low) | (values > f.high)]
         if len(outside):
@@ -140,7 +140,7 @@ class Vocabulary:
         return values.astype(np.int64) + (offset - f.low)
 
     def as_ids(self, ids: np.ndarray | Sequence[int]) -> np.ndarray:
-        """(n,) int64: ``ids`` as a flat array. Raises ``ValueError`` if one is no id."""
+        """(n,) int64: ``ids`` as a flat array. Raises ``ValueError`` if one is not an id."""
         array = np.asarray(ids).reshape(-1)
         if array.size and array.dtype.kind not in "iu":
             raise ValueError(f"token ids: expected whole numbers, got {array.dtype}")
@@ -163,13 +163,13 @@ class Vocabulary:
             raise ValueError(f"kind {kind!r}: expected one of {', '.join(self.kinds)}") from None
 
     def describe(self, token_id: int) -> str:
-        """A token for people, such as ``note_on:60``."""
+        """A readable form of a token, such as ``note_on:60`` or ``bos``."""
         kind, value = self.token(token_id)
         width = self._offset_and_field(kind)[1].width
         return kind if width == 1 and value == 0 else f"{kind}:{value}"
 
     @cached_property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits that change whenever any id changes its meaning."""
+        """16 hexadecimal digits, which change if the meaning of any id changes."""
         canonical = json.dumps([list(f) for f in self.fields], separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
