@@ -1,7 +1,7 @@
-"""Strikes and releases on a grid of time <-> ids, all columns at once.
+"""Events: the form of notes between a stream and its ids.
 
-Between a stream of notes and its ids stand *events*, each with its step counted from the beginning.
-No Python loop runs over notes or ids.
+An event is a note-on, a note-off or a drum stroke, with its step from the beginning of the stream.
+All functions work on whole arrays of events or ids, without loops.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from musictx.notes import DRUMS, sort_order
 from musictx.tokens.stream import OPEN, UNKNOWN, NoteStream
 from musictx.tokens.vocab import Vocabulary
 
-#: What an event does; within one step, events come in this order.
+#: Actions of events. Events of one step are sorted by them.
 OFF, ON, DRUM = range(3)
-#: The kinds of id that events end with, in the order of their numbers.
+#: The kind of id of each action, which stands after the program and velocity of the event.
 KINDS = ("note_off", "note_on", "drum")
-#: One strike or release: ``action`` is :data:`OFF`, :data:`ON` or :data:`DRUM`.
+#: One event; ``action`` is :data:`OFF`, :data:`ON` or :data:`DRUM`.
 EVENT = np.dtype(
     [
         ("step", "i8"),
@@ -29,25 +29,25 @@ EVENT = np.dtype(
 
 
 def events_of(stream: NoteStream) -> np.ndarray:
-    """The strikes and releases of a stream, in the order in which they are written: by step,
-    releases first, then by program, then as the notes."""
+    """Return the events of a stream in the order of their ids: by step, action (note-offs first),
+    program, and index of the note."""
     notes, ends = stream.notes, stream.ends
-    strikes = np.zeros(len(notes), EVENT)
-    strikes["step"] = notes["start"]
-    strikes["action"] = np.where(notes["part"] == DRUMS, DRUM, ON)
-    strikes["program"] = np.where(notes["part"] == DRUMS, 0, notes["part"])
-    strikes["pitch"], strikes["velocity_bin"] = notes["pitch"], notes["velocity_bin"]
-    released = (strikes["action"] == ON) & (notes["length"] != OPEN)
-    releases = strikes[released]
-    releases["step"] += notes["length"][released]
-    older = np.zeros(len(ends), EVENT)
+    onsets = np.zeros(len(notes), EVENT)
+    onsets["step"] = notes["start"]
+    onsets["action"] = np.where(notes["part"] == DRUMS, DRUM, ON)
+    onsets["program"] = np.where(notes["part"] == DRUMS, 0, notes["part"])
+    onsets["pitch"], onsets["velocity_bin"] = notes["pitch"], notes["velocity_bin"]
+    has_end = (onsets["action"] == ON) & (notes["length"] != OPEN)
+    note_offs = onsets[has_end]
+    note_offs["step"] += notes["length"][has_end]
+    older = np.zeros(len(ends), EVENT)  # note-offs of notes that began before the stream
     older["step"], older["program"], older["pitch"] = ends["stop"], ends["part"], ends["pitch"]
-    older["action"] = releases["action"] = OFF
-    events = np.concatenate([strikes, releases, older])
-    place = np.arange(len(notes))
-    rank = np.concatenate([place, place[released], np.arange(-len(ends), 0)])
-    # Without programs this is the order (step, note index, is-release) of note-seq: a release can
-    # only share its step with strikes of later notes, since every note lasts at least one step.
+    older["action"] = note_offs["action"] = OFF
+    events = np.concatenate([onsets, note_offs, older])
+    index = np.arange(len(notes))
+    rank = np.concatenate([index, index[has_end], np.arange(-len(ends), 0)])
+    # Without programs this is the order (step, note index, is-note-off) of note-seq: a note-off can
+    # only share its step with onsets of later notes, since every note lasts at least one step.
     return events[sort_order(events["step"], events["action"], events["program"], rank)]
 
 
@@ -57,62 +57,65 @@ def write(
     last_step: int | None = None,
     past: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Events, in order, -> (n,) uint16 ids, from step 0 and (if given) up to ``last_step``.
-    ``past``: the events before them, whose last program and velocity need not be written again.
+    """Return the ids of ``events``, (n,) uint16.
 
-    A gap is the largest shift as often as it fits, then the remainder. A program token stands
-    before an event that is not of the program before it, a velocity token before a strike that is
-    not of the velocity bin before it. :data:`UNKNOWN` ones are not written. Raises ``ValueError``
-    for events that are not in order, and for a value that the vocabulary does not have.
+    last_step  the step up to which time shifts are written; ``None``: that of the last event
+    past       events before these, whose last program and velocity are still in force
+
+    A gap becomes longest time shifts, then a shift of the remainder. A program or velocity token
+    stands only before an event whose program or velocity bin differs from the one in force and is
+    not :data:`UNKNOWN`; note-offs have no velocity, drum strokes no program. Raises ``ValueError``
+    if steps decrease or are below 0, or if the vocabulary lacks a value.
     """
     last = max([last_step or 0, *events["step"][-1:].tolist()])
     gaps = np.diff(events["step"], prepend=0, append=last)
     if gaps.min() < 0:
-        raise ValueError("events: expected in order of their steps, from 0 on")
+        raise ValueError("events: expected steps from 0, in ascending order")
     first_shift, end_shift = vocabulary.range("time_shift")
     full, rest = np.divmod(gaps, end_shift - first_shift)
 
-    # Each event ends its own stretch of ids: [full shifts] [rest] [program] [velocity] [event].
-    columns = np.full((len(gaps), 4), -1, np.int32)
-    columns[rest > 0, 0] = first_shift - 1 + rest[rest > 0]
-    before, of_events = np.empty(0, EVENT) if past is None else past, columns[:-1]
+    # A row for each event, and one for the time after them: the ids that follow the full shifts,
+    # [rest] [program] [velocity] [event], -1 for none.
+    rows = np.full((len(gaps), 4), -1, np.int32)
+    rows[rest > 0, 0] = first_shift - 1 + rest[rest > 0]
+    past, event_rows = np.empty(0, EVENT) if past is None else past, rows[:-1]
     for column, name, kind, action_without in (
         (1, "program", "program", DRUM),
         (2, "velocity_bin", "velocity", OFF),
     ):
         if kind in vocabulary.kinds:
-            new = _changed(name, action_without, events, before)
-            of_events[new, column] = vocabulary.ids(kind, events[name][new])
+            is_new = _changes(name, action_without, events, past)
+            event_rows[is_new, column] = vocabulary.ids(kind, events[name][is_new])
     for action, kind in enumerate(KINDS):
-        rows = events["action"] == action
-        if rows.any():
-            of_events[rows, 3] = vocabulary.ids(kind, events["pitch"][rows])
-    written = columns >= 0
-    row = np.nonzero(written)[0]
+        has_action = events["action"] == action
+        if has_action.any():
+            event_rows[has_action, 3] = vocabulary.ids(kind, events["pitch"][has_action])
+    is_id = rows >= 0
+    row = np.nonzero(is_id)[0]
     ids = np.full(len(row) + full.sum(), end_shift - 1, np.uint16)
-    ids[np.arange(len(row)) + np.cumsum(full)[row]] = columns[written]
+    ids[np.arange(len(row)) + np.cumsum(full)[row]] = rows[is_id]
     return ids
 
 
 def struck(events: np.ndarray) -> np.ndarray:
-    """(n,) bool: the strikes of pitches and drums."""
+    """Return (n,) bool: which events are note-ons or drum strokes."""
     return events["action"] != OFF
 
 
-def _changed(name: str, action_without: int, events: np.ndarray, past: np.ndarray) -> np.ndarray:
-    """(n,) bool: whether the field ``name`` of an event differs from that of the previous event,
-    which may be in ``past``. Events of the action ``action_without`` do not have the field: they
-    are left out, and False."""
-    changed, selected = np.zeros(len(events), bool), events["action"] != action_without
-    values, before = events[name][selected], past[name][past["action"] != action_without]
-    first = before[-1] if len(before) else UNKNOWN
-    changed[selected] = (np.diff(values, prepend=first) != 0) & (values != UNKNOWN)
-    return changed
+def _changes(name: str, action_without: int, events: np.ndarray, past: np.ndarray) -> np.ndarray:
+    """Return (n,) bool: whether the field ``name`` of an event is known and differs from that of
+    the previous event, which may be in ``past``. Events with ``action_without`` do not have the
+    field: they are skipped, and False."""
+    changes, has_field = np.zeros(len(events), bool), events["action"] != action_without
+    values, past_values = events[name][has_field], past[name][past["action"] != action_without]
+    last = past_values[-1] if len(past_values) else UNKNOWN
+    changes[has_field] = (np.diff(values, prepend=last) != 0) & (values != UNKNOWN)
+    return changes
 
 
 def read(ids: np.ndarray, vocabulary: Vocabulary) -> tuple[np.ndarray, int]:
-    """int64 ids -> (events in the order of the ids, the step reached at the end). Special ids are
-    passed over."""
+    """Return the events of int64 ``ids``, in their order, and the step at the end of the ids. Ids
+    without time or event, such as special ids and controls, are skipped."""
     kinds = vocabulary.kinds
     kind, value = vocabulary.kind_of[ids], vocabulary.value_of[ids]
     step = np.cumsum(np.where(kind == kinds.index("time_shift"), value, 0))
@@ -122,20 +125,20 @@ def read(ids: np.ndarray, vocabulary: Vocabulary) -> tuple[np.ndarray, int]:
         if name in kinds:
             action_of[kinds.index(name)] = number
     action = action_of[kind]
-    place = np.flatnonzero(action != UNKNOWN)
-    events = np.zeros(len(place), EVENT)
-    events["step"] = step[place]
-    events["action"] = action[place]
-    events["pitch"] = value[place]
-    events["velocity_bin"] = _latest(kind == kinds.index("velocity"), value)[place]
+    index = np.flatnonzero(action != UNKNOWN)
+    events = np.zeros(len(index), EVENT)
+    events["step"] = step[index]
+    events["action"] = action[index]
+    events["pitch"] = value[index]
+    events["velocity_bin"] = _latest(kind == kinds.index("velocity"), value)[index]
     if "program" in kinds:
-        events["program"] = _latest(kind == kinds.index("program"), value)[place]
+        events["program"] = _latest(kind == kinds.index("program"), value)[index]
         events["program"][events["action"] == DRUM] = 0
     return events, int(step[-1]) if len(step) else 0
 
 
 def _latest(mask: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """At each index the last of ``values`` up to there for which ``mask`` is true; before the first
-    such value :data:`UNKNOWN`."""
-    place = np.maximum.accumulate(np.where(mask, np.arange(len(values)), -1))
-    return np.where(place >= 0, values[place], UNKNOWN)
+    """Return at each index the last value so far whose ``mask`` is true; :data:`UNKNOWN` before the
+    first one."""
+    index = np.maximum.accumulate(np.where(mask, np.arange(len(values)), -1))
+    return np.where(index >= 0, values[index], UNKNOWN)
