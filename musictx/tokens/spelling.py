@@ -1,4 +1,4 @@
-"""The base class of the tokenizers that encode a stream of notes."""
+"""The base class of tokenizers that encode a stream of notes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from musictx.tokens.vocab import Vocabulary
 class StreamTokenizer(Tokenizer):
     """Converts a Score to a stream of notes, which subclasses write as ids, and back.
 
-    tracks      "piano": pitched instruments are merged, drums are left out; "programs": all are
-                kept
-    low, high   lowest and highest MIDI pitch; notes outside are left out and counted, except drums
-    velocity_bins  greatest number of velocity bins
-    sustain     whether the sustain pedal is folded into the ends of notes
-    controls    whether the vocabulary has control tokens and marks. They are the last ids, so that
-                all other ids, and prepared corpora, do not depend on this option
+    tracks         "piano": pitched instruments are merged, drums left out; "programs": all are kept
+    low, high      lowest and highest MIDI pitch; other notes, except drums, are left out
+    velocity_bins  largest number of velocity bins
+    sustain        whether the sustain pedal is folded into the ends of notes
+    controls       whether the vocabulary has control tokens and marks. They are its last ids, so
+                   other ids, and prepared corpora, do not depend on this option
     """
 
     #: The names of all options but ``controls``, for :meth:`to_config`.
@@ -40,7 +39,7 @@ class StreamTokenizer(Tokenizer):
         self.velocities = Velocities(velocity_bins)
 
     def _table(self, fields: Sequence[tuple[str, int, int]]) -> Vocabulary:
-        """The vocabulary of ``fields`` and, if there are any, of the controls."""
+        """The vocabulary of ``fields``, and of controls and marks if the option is set."""
         return Vocabulary.of(*fields, *(FIELDS if self.controls else ()))
 
     def __repr__(self) -> str:
@@ -53,24 +52,23 @@ class StreamTokenizer(Tokenizer):
 
     @property
     def without_controls(self) -> Self:
-        """The same tokenizer without control tokens, which encodes corpora."""
         options = {name: getattr(self, name) for name in self.options}
         return type(self)(**options) if self.controls else self
 
     def stream(self, score: Score) -> tuple[NoteStream, Counter[str]]:
-        """The notes of ``score`` on the grid, and how many were left out for each reason."""
+        """The notes of ``score`` on the grid; and {reason: number of notes left out}."""
         raise NotImplementedError
 
     def write(self, stream: NoteStream) -> np.ndarray:
-        """(n,) uint16 ids of a stream."""
+        """The ids of a stream, (n,) uint16."""
         raise NotImplementedError
 
     def read(self, ids: np.ndarray | Sequence[int]) -> NoteStream:
-        """The notes of any ids. Raises ``ValueError`` for an id outside the vocabulary."""
+        """The notes of any ids of the vocabulary. Raises ``ValueError`` for other ids."""
         raise NotImplementedError
 
     def score(self, stream: NoteStream) -> Score:
-        """The music of a stream."""
+        """Convert a stream to a Score."""
         raise NotImplementedError
 
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
@@ -85,8 +83,8 @@ class StreamTokenizer(Tokenizer):
         return self.score(self.stream(score)[0])
 
     def merged_tracks(self, score: Score) -> int:
-        """By how many the number of tracks of ``score`` falls if all pitched tracks are merged
-        (``tracks="piano"``), or all tracks of the same program (``tracks="programs"``)."""
+        """How many fewer tracks the encoded ``score`` has: ``tracks="piano"`` merges all pitched
+        tracks, ``tracks="programs"`` all tracks with the same program."""
         notes = score.notes
         if not len(notes) or notes["track"].min() == notes["track"].max():
             return 0
@@ -100,7 +98,7 @@ class StreamTokenizer(Tokenizer):
         return pedal.fold_sustain(score) if self.sustain and len(score.pedals) else score
 
     def writable(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
-        """The notes of ``score`` that ids can encode, and how many are left out for each reason."""
+        """The notes of ``score`` that ids can encode; and {reason: number of notes left out}."""
         notes, left_out = score.notes, Counter[str]()
         if self.tracks == "piano" and notes["drum"].any():
             left_out["drum notes left out"] = int(notes["drum"].sum())
@@ -113,17 +111,17 @@ class StreamTokenizer(Tokenizer):
         return notes, left_out
 
     def as_stream_notes(self, notes: np.ndarray) -> np.ndarray:
-        """``notes`` of a score as notes of a stream, except for their times."""
-        table = np.zeros(len(notes), STREAM_NOTE)
+        """``notes`` of a score as notes of a stream, but with start and length 0."""
+        stream_notes = np.zeros(len(notes), STREAM_NOTE)
         if self.tracks == "programs":
-            table["part"] = program_key(notes)
-        table["pitch"] = notes["pitch"]
-        table["velocity_bin"] = self.velocities.bin(notes["velocity"].astype(np.int64))
-        return table
+            stream_notes["part"] = program_key(notes)
+        stream_notes["pitch"] = notes["pitch"]
+        stream_notes["velocity_bin"] = self.velocities.bin(notes["velocity"].astype(np.int64))
+        return stream_notes
 
     @cached_property
-    def _moving(self) -> tuple[np.ndarray, np.ndarray]:
-        """(size,) bool: the ids of pitches, and the ids of roots, which transposing changes."""
+    def _pitches_and_roots(self) -> tuple[np.ndarray, np.ndarray]:
+        """Two arrays (size,) bool: which ids are pitches, and which are roots of chords."""
         kinds = np.array(self.vocabulary.kinds)[self.vocabulary.kind_of]
         pitched = np.isin(kinds, ["note_on", "note_off", "pitch"])
         # The last root, 12, means "no chord".
@@ -131,32 +129,32 @@ class StreamTokenizer(Tokenizer):
 
     def transposed(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
         """``ids`` with transposed pitches and roots; ``None`` if a pitch leaves the range."""
-        is_pitch, is_root = (moves[ids] for moves in self._moving)
+        is_pitch, is_root = (mask[ids] for mask in self._pitches_and_roots)
         value = self.vocabulary.value_of[ids]
         pitch = value[is_pitch] + semitones
         if len(pitch) and not self.low <= pitch.min() <= pitch.max() <= self.high:
             return None
-        of_root = (value + semitones) % 12 - value
-        return ids + np.where(is_pitch, semitones, np.where(is_root, of_root, 0))
+        root_change = (value + semitones) % 12 - value
+        return ids + np.where(is_pitch, semitones, np.where(is_root, root_change, 0))
 
     def seconds(self, steps: Any) -> Any:
         """Convert steps of a stream to seconds of its ids."""
         raise NotImplementedError
 
     def score_notes(self, notes: np.ndarray) -> np.ndarray:
-        """Notes of a stream as notes of a score, with a track for each part."""
-        rows = np.zeros(len(notes), NOTE)
-        rows["start"] = self.seconds(notes["start"])
-        rows["end"] = self.seconds(notes["start"] + notes["length"])
-        rows["drum"] = notes["part"] == DRUMS
-        rows["program"] = np.where(rows["drum"], 0, notes["part"])
-        rows["pitch"] = notes["pitch"]
-        rows["velocity"] = self.velocities.of_bin[notes["velocity_bin"]]
-        rows["track"] = np.unique(notes["part"], return_inverse=True)[1].reshape(-1)
-        return rows
+        """``notes`` of a stream as notes of a score, with a track for each part."""
+        score_notes = np.zeros(len(notes), NOTE)
+        score_notes["start"] = self.seconds(notes["start"])
+        score_notes["end"] = self.seconds(notes["start"] + notes["length"])
+        score_notes["drum"] = notes["part"] == DRUMS
+        score_notes["program"] = np.where(score_notes["drum"], 0, notes["part"])
+        score_notes["pitch"] = notes["pitch"]
+        score_notes["velocity"] = self.velocities.of_bin[notes["velocity_bin"]]
+        score_notes["track"] = np.unique(notes["part"], return_inverse=True)[1].reshape(-1)
+        return score_notes
 
 
-#: The former name, until the next minor version.
+#: The former name of StreamTokenizer, until the next minor version.
 Spelling = StreamTokenizer
 
 

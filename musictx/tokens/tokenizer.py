@@ -1,4 +1,4 @@
-"""The class that tokenizers derive from, and the clock of their ids."""
+"""The base class of tokenizers, and the clock of their ids."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from musictx.notes import DRUMS, Score
 from musictx.tokens.grammar import GrammarState
 from musictx.tokens.vocab import SPECIALS, Vocabulary
 
-#: Former names of members of tokenizers -> the present ones. The former names work until the next
-#: minor version, in classes of users too.
+#: {former name: present name} of members of tokenizers. The former names work until the next minor
+#: version, also in tokenizers of users.
 FORMER = {
     "rules": "encoding_version",
     "events": "without_controls",
@@ -31,13 +31,13 @@ FORMER = {
 
 @dataclass(frozen=True)
 class NoteEvents:
-    """What each id does to notes, where strikes and releases are tokens. Arrays (size,) of int64:
+    """What each id of a vocabulary with note-ons and note-offs does: arrays (size,), mostly int64.
 
-    strike   the pitch that an id strikes, -1 if none; released by another id later
-    release  the pitch that an id releases, -1 if none
-    program  the program that an id makes the current one, -1 if none
-    prepares_strike  (bool) ids that only describe the strike that follows, such as a velocity
-    wait     (float) the seconds by which an id lets time pass, 0 for other ids
+    strike   the pitch of a note-on, else -1
+    release  the pitch of a note-off, else -1
+    program  the program of a program token, else -1
+    prepares_strike  bool: velocity and program tokens, which only describe later notes
+    wait     float: the seconds of a time shift, else 0
     """
 
     strike: np.ndarray
@@ -48,12 +48,12 @@ class NoteEvents:
 
     @cached_property
     def step_seconds(self) -> float:
-        """The shortest wait."""
+        """The shortest time shift, in seconds."""
         return float(self.wait[self.wait > 0].min())
 
     @cached_property
     def strikes(self) -> np.ndarray:
-        """(size,) bool: ids that strike a note or a drum, or describe the strike that follows."""
+        """(size,) bool: note-ons, drum strokes, and the ids in ``prepares_strike``."""
         strikes: np.ndarray = (self.release < 0) & (self.wait == 0)
         strikes[: len(SPECIALS)] = False
         return strikes
@@ -61,14 +61,13 @@ class NoteEvents:
 
 @dataclass(frozen=True)
 class Clock:
-    """Converts between the time of ids and the seconds of their score. The time of ids starts with
-    the first id; it counts seconds, or beats at a constant tempo. A score may have a rest before
-    its first note, and a tempo map.
+    """Converts between the time of ids and seconds of their score. The time of ids starts at 0 and
+    has a constant tempo; a score may begin with a rest and have a tempo map.
 
     beats   the beats of the score
-    offset  the second of the score at which its ids begin
-    tempo   for ids that count beats: quarter notes per minute of the time of ids; ``None`` for ids
-            that count seconds
+    offset  the time in seconds of the score at which its ids begin
+    tempo   for ids that count beats: the tempo of their time in quarter notes per minute; ``None``
+            for ids that count seconds
     """
 
     beats: Beats
@@ -80,7 +79,7 @@ class Clock:
         return self.beats.quarters(self.offset)
 
     def seconds(self, time: Any) -> Any:
-        """Convert a time of the ids to seconds of the score."""
+        """Convert times of the ids, in seconds, to seconds of the score."""
         if self.tempo is None:
             return time + self.offset
         return self.beats.seconds(self._first + np.asarray(time) * self.tempo / 60.0)
@@ -94,85 +93,85 @@ class Clock:
         return notes
 
     def time(self, seconds: float) -> float:
-        """The inverse of :meth:`seconds`."""
+        """Convert seconds of the score to the time of the ids, the inverse of :meth:`seconds`."""
         if self.tempo is None:
             return seconds - self.offset
         return (self.beats.quarters(seconds) - self._first) * 60.0 / self.tempo
 
     def seconds_per_id_second(self, begin: float, end: float) -> float:
-        """Seconds of the score per second of the ids, on average from ``begin`` to ``end``."""
+        """Mean seconds of the score per second of its ids, from second ``begin`` to ``end``."""
         if self.tempo is None:
             return 1.0
-        first, last = (self.beats.quarters(at) for at in (begin, end))
+        first, last = (self.beats.quarters(seconds) for seconds in (begin, end))
         return (end - begin) / max((last - first) * 60.0 / self.tempo, 1e-6)
 
     def after_bars(self, seconds: float, bars: int) -> float:
-        """The end, in seconds of the score, of ``bars`` whole bars from the first bar line at or
-        after ``seconds``, or the one a moment before."""
+        """The time, in seconds of the score, of the end of ``bars`` bars from the first bar line at
+        or after ``seconds``. A bar line up to :data:`~musictx.beats.NEAR` earlier counts, too."""
         line = self.beats.bar_line(self.beats.quarters(max(seconds - NEAR, 0.0)), bars)
         return self.beats.seconds(line)
 
 
 class Tokenizer(ABC):
-    """Score <-> ids. Everything after it (shards, model, sampling) knows ids only.
+    """Converts scores to ids and back. Shards, models and sampling work with ids.
 
-    ``encode`` and ``decode`` work on bare events, without pad, bos, eos or cut: these are added in
-    ``data/windows.py`` and ``sampling/engine.py``. A tokenizer has a ``name`` and a ``vocabulary``
-    and implements the abstract methods; the others have defaults.
-    How music is composed in its tokens is described by an :class:`musictx.sampling.idiom.Idiom`.
+    ``encode`` returns ids without pad, bos, eos and cut, which ``data/windows.py`` and
+    ``sampling/engine.py`` add. A subclass has a ``name`` and a ``vocabulary`` and implements the
+    abstract methods; the other methods have defaults. A :class:`musictx.sampling.idiom.Idiom`
+    describes how to compose in its tokens.
     """
 
-    #: The name for ``tokens.build`` and ``tokenizer.name``.
+    #: The name for ``tokens.build`` and the option ``tokenizer.name``.
     name: str
-    #: The table of its ids, from which the features of a network read what each says.
+    #: The kind and value of each id.
     vocabulary: Vocabulary
-    #: To be raised when a score is encoded differently by the same vocabulary.
+    #: Increase it if the same vocabulary now encodes a score differently.
     encoding_version: int = 1
-    #: Ids that a network takes as one step, the fields of a note; windows begin with the first.
+    #: The number of ids that a network reads in one step, such as the fields of a note.
     group: int = 1
-    #: Whether time is counted in beats; otherwise in seconds, and a bar means nothing.
+    #: Whether time is counted in beats; otherwise in seconds, and ids know no bars.
     beats: bool = False
-    #: How many voices take turns, a token each and step by step; 0: tokens are not voices in turn.
+    #: The number of interleaved voices, with a token for each at every step; 0: not interleaved.
     voices: int = 0
-    #: ``module:Class`` of the idiom; empty: one of the module :mod:`musictx.sampling.idiom`.
+    #: ``module:Class`` of the idiom; "": one from :mod:`musictx.sampling.idiom`.
     idiom: str = ""
 
     @abstractmethod
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Mapping[str, int]]:
-        """(n,) uint16 event ids of a whole piece; empty if nothing in it can be written. And what
-        was left out: reason -> number of notes."""
+        """Encode a whole piece: (n,) uint16 ids, none if no note can be encoded; and
+        {reason: number of notes left out}."""
 
     @abstractmethod
     def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
-        """Any ids -> a playable Score; specials are skipped, notes left open end with the piece.
-        Notes stand in the order in which they were struck, so of ``prefix + more`` the first
-        ``grammar(prefix).notes`` are the notes of ``prefix``."""
+        """Decode any ids of the vocabulary. Special ids are skipped; notes without an end last to
+        the end of the piece. Notes are in the order of their ids, so the first
+        ``grammar(prefix).notes`` notes of ``prefix + more`` are those of ``prefix``."""
 
     @abstractmethod
     def state(self) -> GrammarState:
-        """The grammar's state at the beginning of a piece."""
+        """The state of the grammar at the beginning of a piece."""
 
     @abstractmethod
     def augment(
         self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
     ) -> np.ndarray | None:
-        """A window of a piece, transposed and stretched in time (2.0 = twice as long); ``None`` if
-        a note would leave the range. Identity settings return the ids unchanged. The result may be
-        longer or shorter."""
+        """Transpose a window of a piece, and stretch it in time (2.0: twice as long). Returns
+        ``None`` if a pitch leaves the range. The result may have more or fewer ids; the defaults
+        return ``ids`` unchanged."""
 
     @abstractmethod
     def to_config(self) -> dict[str, Any]:
-        """JSON-able description from which ``tokens.build(**config)`` makes an equal tokenizer."""
+        """The options as JSON values; ``tokens.build(**config)`` builds an equal tokenizer."""
 
     @property
     def without_controls(self) -> Tokenizer:
-        """The tokenizer without control tokens, with which corpora are prepared. Its ids are the
-        first of this one's, with the same meaning."""
+        """The same tokenizer without control tokens and marks, which encodes corpora. Its ids have
+        the same meaning in this one."""
         return self
 
     @property
     def note_events(self) -> NoteEvents | None:
-        """Which ids strike and release; ``None`` where notes are written with their length."""
+        """Which ids are note-ons and note-offs; ``None`` if tokens say the length of notes."""
         return None
 
     def clock(self, score: Score) -> Clock:
@@ -180,26 +179,27 @@ class Tokenizer(ABC):
         return Clock(score.beats)
 
     def merged_tracks(self, score: Score) -> int:
-        """How many tracks of ``score`` the ids merge with another track."""
+        """How many fewer tracks the encoded ``score`` has, since its ids merge some tracks."""
         return 0
 
     def off_grid_count(self, score: Score) -> int:
-        """How many notes of ``score`` begin off the grid on which the ids can write them."""
+        """The number of notes of ``score`` that do not begin on the grid of the ids."""
         return 0
 
     def window_start(self, ids: np.ndarray, start: int) -> int:
-        """The index at which to begin a window of the piece ``ids``: ``start``, or a better one
+        """The index at which a window of the piece ``ids`` should begin: ``start``, or a better one
         before it."""
         return start
 
     @cached_property
     def pitch_of(self) -> np.ndarray:
-        """(size,) int64: the pitch that each id strikes or sounds (drums have none), -1 if none."""
-        table = self.vocabulary
-        return table.values("pitch" if "pitch" in table.kinds else "note_on")
+        """(size,) int64: the pitch of each id that begins or holds a note; -1 for other ids and
+        for drums."""
+        vocabulary = self.vocabulary
+        return vocabulary.values("pitch" if "pitch" in vocabulary.kinds else "note_on")
 
     def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> Any:
-        """The state after ``prefix`` (:meth:`GrammarState.read`)."""
+        """The state of the grammar after ``prefix`` (:meth:`GrammarState.read`)."""
         state = self.state()
         state.read(prefix)
         return state
@@ -210,18 +210,18 @@ class Tokenizer(ABC):
 
     @property
     def align(self) -> int:
-        """Windows of a piece begin at multiples of so many events."""
+        """Windows of a piece begin at multiples of this number of ids."""
         return max(self.group, self.voices)
 
     @property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits of the vocabulary and every option that changes the encoding."""
-        described = [
+        """16 hexadecimal digits: a hash of encoding version, vocabulary and options."""
+        content = [
             self.encoding_version,
             self.vocabulary.fingerprint,
             sorted(self.to_config().items()),
         ]
-        return hashlib.sha256(json.dumps(described).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -231,7 +231,7 @@ class Tokenizer(ABC):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            if name in ("size", "kinds", "kind_of"):  # former members, as those of FORMER
+            if name in ("size", "kinds", "kind_of"):  # former members, like those in FORMER
                 return getattr(self.vocabulary, name)
             if name in FORMER:
                 return getattr(self, FORMER[name])
@@ -239,14 +239,14 @@ class Tokenizer(ABC):
 
 
 def programs_of_ids(tokenizer: Tokenizer) -> np.ndarray:
-    """(size,) the program that each id names, 128 for ids of drums, -1 for others."""
-    table, events = tokenizer.vocabulary, tokenizer.note_events
-    programs = table.values("program") if events is None else events.program.copy()
-    for kind in {"drum", "drums"} & set(table.kinds):
-        programs[table.slices[kind]] = DRUMS
+    """(size,) int64: the program that each id stands for, 128 for drums, -1 for other ids."""
+    vocabulary, events = tokenizer.vocabulary, tokenizer.note_events
+    programs = vocabulary.values("program") if events is None else events.program.copy()
+    for kind in {"drum", "drums"} & set(vocabulary.kinds):
+        programs[vocabulary.slices[kind]] = DRUMS
     return programs
 
 
 def with_written_beats(tokenizer: Tokenizer, score: Score) -> Score:
-    """``score`` with the beats that its ids count, where they count beats."""
+    """``score`` with the beats that its ids count; unchanged if its ids count seconds."""
     return in_time(score) if tokenizer.beats else score
