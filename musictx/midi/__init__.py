@@ -17,31 +17,32 @@ __all__ = ["read", "to_bytes"]
 def to_bytes(score: Score) -> bytes:
     """Return ``score`` as the bytes of a MIDI file.
 
-    A score that was read from a MIDI file is written into that file, and what has not changed stays
-    byte for byte (:func:`musictx.midi.edit.edited`). If the file cannot hold the changes, a new one
-    is made, and a :class:`UserWarning` lists what is lost.
+    A score that was read from a MIDI file is written into that file, and tracks without a change
+    stay byte for byte (:func:`musictx.midi.edit.edited`). If the file cannot hold the changes, a
+    new one is made, and a :class:`UserWarning` lists what is lost.
 
     Any other score becomes a new file of format 1:
 
     - Time: a score with ``ticks_per_quarter`` keeps its tempos, and its notes keep their ticks. If
-      notes are between ticks, ticks are divided until none is off by more than half a millisecond.
+      notes are between ticks, ticks are divided so that these are off by at most half a millisecond.
       A score without ``ticks_per_quarter`` gets ticks of one millisecond, 500 a quarter note at
       120 bpm; its tempos are left out, since they would change the length of a tick.
-    - Tracks: the first one has the tempos, meters, keys and markers. Then follows a track for each
-      track of the score, and another for its drums if it also has other notes. Pedals of tracks
-      without notes are left out, and so are meters whose denominator is no power of two.
+    - Tracks: the first one has the tempos, meters, keys, markers and lyrics. A track follows for
+      each track of the score; one with drums and other notes becomes two. Pedals of tracks without
+      notes are left out, and so are meters and keys that MIDI does not have: denominators that are
+      not powers of two, more than seven sharps or flats.
     - Events at one tick: pedals, note-offs, note-ons. A note of length zero has its note-on first.
-    - Channels: up to fifteen pitched parts get a channel each. More parts share a channel if they
-      have the same first program; if there are more than fifteen first programs, channels are
-      assigned in turn. A program change precedes each note that needs one. Parts that share a
-      channel share its pedal in playback.
+    - Channels: up to fifteen pitched parts get a channel each. Of more parts, those with the same
+      first program share a channel; more than fifteen first programs get the channels in turn. A
+      program change precedes each note that needs one. Parts on one channel share its pedal in
+      playback.
 
     MIDI pairs note-offs with note-ons first in, first out: of two overlapping notes of one pitch
     and part, the one that began first ends first when the file is read.
 
-    Raises :class:`UserError` for a piece longer than a day or with too many tracks.
+    Raises :class:`UserError` for a piece that is longer than a day or has too many parts.
     """
-    from musictx.midi import document, edit, encode  # reading needs none of them
+    from musictx.midi import document, edit, encode  # only writing needs them
 
     if score.file:
         try:

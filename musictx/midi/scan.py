@@ -1,13 +1,13 @@
 """Parse the bytes of a Standard MIDI File into a table of events and lists of marks.
 
-Only what a Score needs is kept: note-ons and note-offs, the sustain pedal (controller 64), program
-changes, marks of tempo, meter and key, markers, lyrics, names of tracks, and which channels are
-drums. Channels and tracks stay as the file has them. All tracks share one table of events, so a
-file of many small tracks costs no more than one of few large ones.
+The result has only what a Score needs: note-ons and note-offs, the sustain pedal (controller 64),
+program changes, tempos, meters, keys, markers, lyrics, names of tracks, and which channels are
+drums. Channels and tracks are those of the file. All tracks share one table of events, so a file of
+many small tracks costs no more than one of few large ones.
 
-No library is used, since every loss must be counted. symusic silently drops notes that are never
-released, gives the pedal of a channel to one of its programs only, and refuses SMPTE time and data
-bytes above 127; mido is ten times slower, and one bad byte makes it refuse the whole file. The
+No library is used, since every loss must be counted. symusic silently drops notes without a
+note-off, gives the pedal of a channel to one of its programs only, and refuses SMPTE time and data
+bytes above 127; mido is ten times slower, and refuses a whole file because of one bad byte. The
 tests compare this scanner with both.
 
 Source: "Standard MIDI Files 1.0", RP-001, MIDI Manufacturers Association.
@@ -27,25 +27,26 @@ from musictx import registry
 from musictx.config.limits import Limits
 from musictx.errors import MidiError
 
-#: One channel message: ``status`` is the whole byte (kind in the upper, channel in the lower four
-#: bits), ``a`` and ``b`` its data bytes, 0..127; ``track`` counts the file's tracks from 0.
+#: One channel message: ``status`` is the status byte (kind in the upper, channel in the lower four
+#: bits), ``a`` and ``b`` are the data bytes, 0 to 127; ``track`` is the index of the MIDI track.
 CHANNEL_EVENT = np.dtype(
     [("tick", "i8"), ("track", "i8"), ("status", "u1"), ("a", "u1"), ("b", "u1")]
 )
 
-#: A file with a higher tick is damaged; up to it, ticks times tempo fits 64 bits.
+#: A file with a later tick is damaged. Up to this one, ticks times tempo fit 64 bits.
 _LAST_TICK = 2**36
-#: Types of meta events: of the marks by the field of a Score, of the name and the end of a track.
+#: {field of a Score: type of its meta events}.
 META_TYPES = {"tempos": 0x51, "meters": 0x58, "keys": 0x59, "markers": 0x06, "lyrics": 0x05}
 _FIELDS = {kind: name for name, kind in META_TYPES.items()}
+#: Types of the meta events that name and end a track.
 NAME, END = 0x03, 0x2F
-#: A mark of tempo, meter, key or text takes the memory of about so many events.
+#: A mark needs as much memory as this many events; ``limits.events`` counts it like them.
 MARK_EVENTS = 10
-#: Characters of a text that are kept.
+#: Texts are truncated to this number of characters.
 _LONGEST_TEXT = 100
 #: The channel of drums in General MIDI, counted from 0.
 DRUM_CHANNEL = 9
-#: Data bytes of system messages that have no place in a file but are harmless if they come.
+#: {status: number of data bytes} of system messages that files should not have, but are skipped.
 SYSTEM_DATA = {0xF1: 1, 0xF2: 2, 0xF3: 1}
 
 
@@ -57,35 +58,36 @@ class ScannedFile:
     division: int
     """The raw header field, for :class:`musictx.midi.clock.TickClock`."""
     events: np.ndarray = field(default_factory=lambda: np.empty(0, CHANNEL_EVENT))
-    """Dtype :data:`CHANNEL_EVENT`, track after track, each in file order, so in time order: notes,
-    controller 64 and program changes only."""
+    """(n,) of dtype :data:`CHANNEL_EVENT`: note-ons, note-offs, controller 64 and program changes,
+    track after track, each in order of time."""
     ends: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    """(tracks,) int64: tick of the end-of-track mark, or of the last event if there is no mark."""
+    """(tracks,) int64: the tick at which each track ends (:func:`_track`)."""
     marks: dict[str, list[tuple]] = field(default_factory=lambda: {name: [] for name in META_TYPES})
-    """Field of a Score -> (track, tick, ...) in the order of the file: microseconds a quarter note,
-    never 0; numerator and denominator; sharps (below 0: flats) and whether minor; text."""
+    """{field of a Score: rows (track, tick, ...)} in the order of the file. Tempos: microseconds a
+    quarter note, never 0. Meters: numerator, denominator. Keys: sharps (negative: flats), whether
+    minor. Markers and lyrics: text."""
     names: dict[int, str] = field(default_factory=dict)
-    """Track -> its name, where it has one."""
+    """{track: name} of the tracks that have a name."""
     drums: set[int] = field(default_factory=lambda: {DRUM_CHANNEL})
-    """Channels of drums: that of General MIDI, and those that SysEx messages of GS or XG name."""
+    """Channels of drums: that of General MIDI, and those set by SysEx messages of GS or XG."""
     repairs: Counter[str] = field(default_factory=Counter)
     """The number of repairs of each kind (see :func:`scan`)."""
 
 
 def scan(data: bytes, limits: Limits) -> ScannedFile:
-    """Read a file of format 0, 1 or 2, bare or inside a RIFF container (.rmi).
+    """Scan a file of format 0, 1 or 2, bare or inside a RIFF container (.rmi).
 
-    What can be saved of a damaged file is kept and counted in ``ScannedFile.repairs``:
+    A damaged file is read as far as possible. ``ScannedFile.repairs`` counts:
 
-        "truncated track"     the track ends in the middle of an event, or before its stated length
-        "damaged track"       the rest of a track is not MIDI and was left out
-        "bytes out of range"  data bytes above 127, read as 127
-        "tempo of zero"       a tempo mark that would stop time, left out
-        "missing track"       fewer tracks than the header states
+        "truncated track"     a track that ends within an event or before its stated length
+        "damaged track"       the rest of a track, or bytes between tracks, that are not MIDI
+        "bytes out of range"  a data byte above 127, read as 127
+        "tempo of zero"       a tempo that would stop time, left out
+        "missing track"       a track that the header counts but the file does not have
 
     All MTrk chunks are read, even if the header states fewer; other chunks are skipped.
-    Raises :class:`MidiError` with reason "empty file", "not a MIDI file", "truncated", "no tracks",
-    "too large" (``limits``) or, if no event could be saved, "damaged".
+    Raises :class:`MidiError` with reason "empty file", "not a MIDI file", "no tracks", "too large"
+    (``limits``) or, if no event could be read, "truncated" or "damaged".
     """
     if not data:
         raise MidiError("the file is empty", "empty file")
@@ -97,18 +99,18 @@ def scan(data: bytes, limits: Limits) -> ScannedFile:
     if len(data) < 14:
         raise MidiError("the file ends inside its header", "truncated")
     file = ScannedFile(int.from_bytes(data[8:10], "big"), int.from_bytes(data[12:14], "big"))
-    words: list[np.ndarray] = []
+    packed: list[np.ndarray] = []
     ends: list[int] = []
     total = 0
     for begin, end in track_chunks(data, file.repairs):
-        of_track, last = _track(data[begin:end], len(ends), file)
-        words.append(of_track)
+        packed_track, last = _track(data[begin:end], len(ends), file)
+        packed.append(packed_track)
         ends.append(last)
-        total += len(of_track)
+        total += len(packed_track)
         marks = sum(map(len, file.marks.values()))
-        for what, count in (("tracks", len(ends)), ("events", total + MARK_EVENTS * marks)):
-            if count > (most := getattr(limits, what)):
-                raise MidiError(f"more than limits.{what}={most} {what}", "too large")
+        for name, count in (("tracks", len(ends)), ("events", total + MARK_EVENTS * marks)):
+            if count > (limit := getattr(limits, name)):
+                raise MidiError(f"more than limits.{name}={limit} {name}", "too large")
     if not ends:
         raise MidiError("there is no track in the file", "no tracks")
     for fault in ("truncated", "damaged"):
@@ -117,12 +119,12 @@ def scan(data: bytes, limits: Limits) -> ScannedFile:
     stated = int.from_bytes(data[10:12], "big")
     if len(ends) < stated:
         file.repairs["missing track"] += stated - len(ends)
-    file.events, file.ends = _columns(words, file.repairs), np.array(ends, np.int64)
+    file.events, file.ends = _unpack(packed, file.repairs), np.array(ends, np.int64)
     return file
 
 
 def bare(data: bytes) -> bytes:
-    """A MIDI file, bare or in a RIFF container, as a bare one."""
+    """Return a MIDI file without its RIFF container, if it has one; b"" if that is empty."""
     if data[:4] != b"RIFF" or data[8:12] != b"RMID":
         return data
     at = 12
@@ -135,15 +137,15 @@ def bare(data: bytes) -> bytes:
 
 
 def track_chunks(data: bytes, repairs: Counter) -> Iterator[tuple[int, int]]:
-    """Yield the beginning and end of the content of each MTrk chunk. If no chunk begins after the
-    stated length of a chunk, that length is wrong, and the next ``MTrk`` is searched. Nor does a
-    track extend beyond an end mark with an ``MTrk`` after it, whatever length is stated."""
+    """Yield the beginning and end of the content of each MTrk chunk. If no chunk begins where a
+    chunk should end by its length, the length is wrong, and the next ``MTrk`` is searched. A track
+    ends at an end mark that is followed by ``MTrk``, even if its stated length is greater."""
     at = 8 + int.from_bytes(data[4:8], "big")
     while True:
         if data[at : at + 4] != b"MTrk":
             size = int.from_bytes(data[at + 4 : at + 8], "big")
             if data[at : at + 4].isalnum() and at + 8 + size <= len(data):
-                at += 8 + size  # a chunk of another kind, to be skipped
+                at += 8 + size  # skip a chunk of another kind
                 continue
             at = data.find(b"MTrk", min(at, len(data)))
             if at < 0:
@@ -160,32 +162,35 @@ def track_chunks(data: bytes, repairs: Counter) -> Iterator[tuple[int, int]]:
 
 
 @cache
-def _many_at_once() -> Any:
-    """The class that reads many events of a track at once; ``None`` without one."""
+def _fast_reader() -> Any:
+    """The optional class that reads many events of a track at once, or ``None``."""
     path = registry.SCANNERS.get("midi")
     return None if path is None else registry.load(path)
 
 
 def _track(chunk: bytes, number: int, file: ScannedFile) -> tuple[np.ndarray, int]:
-    """The events of one track, each ``tick << 24 | status << 16 | a << 8 | b``, and the tick at
-    which the track ends: at its end mark, its last byte or the first byte that is not MIDI. Its
-    marks are added to ``file``."""
-    runs: list[np.ndarray] = []  # before those in ``words``
-    words: list[int] = []
-    many_at_once = _many_at_once()
-    stretches: Any = many_at_once(chunk) if many_at_once else None
+    """Read one track, and add its marks, name and drum channels to ``file``.
+
+    Returns the events, each packed as ``tick << 24 | status << 16 | a << 8 | b``, and the tick at
+    which the track ends: that of its end mark or, without one, of its last message; of its last
+    event if the track is truncated or damaged.
+    """
+    runs: list[np.ndarray] = []  # packed events before those in ``packed``
+    packed: list[int] = []
+    fast_reader = _fast_reader()
+    stretches: Any = fast_reader(chunk) if fast_reader else None
     due = stretches.due if stretches else len(chunk)
     at = tick = status = 0
     fault = ""
     try:
         while at < len(chunk):
             if at >= due:
-                before = at
-                many, at, tick, status = stretches.take(at, tick, status, _LAST_TICK)
-                runs += [np.array(words, np.int64), many]
-                words.clear()
+                start = at
+                run, at, tick, status = stretches.take(at, tick, status, _LAST_TICK)
+                runs += [np.array(packed, np.int64), run]
+                packed.clear()
                 due = stretches.due
-                if at > before:
+                if at > start:
                     continue
             byte = chunk[at]
             at += 1
@@ -223,17 +228,17 @@ def _track(chunk: bytes, number: int, file: ScannedFile) -> tuple[np.ndarray, in
                 a = chunk[at]
                 at += 1
                 if status < 0xD0:
-                    words.append(tick << 24 | status << 16 | a << 8)
+                    packed.append(tick << 24 | status << 16 | a << 8)
             else:
                 a, b = chunk[at], chunk[at + 1]
                 at += 2
                 if status < 0xA0 or (a == 64 and 0xB0 <= status < 0xC0):
-                    words.append(tick << 24 | status << 16 | a << 8 | b)
+                    packed.append(tick << 24 | status << 16 | a << 8 | b)
     except IndexError:
         fault = "truncated track"
     except ValueError:
         fault = "damaged track"
-    events = np.concatenate([*runs, np.array(words, np.int64)])
+    events = np.concatenate([*runs, np.array(packed, np.int64)])
     if fault:
         file.repairs[fault] += 1
         tick = int(events[-1]) >> 24 if len(events) else 0  # later ticks may be wrong
@@ -241,7 +246,7 @@ def _track(chunk: bytes, number: int, file: ScannedFile) -> tuple[np.ndarray, in
 
 
 def _mark(file: ScannedFile, track: int, tick: int, kind: int, payload: bytes) -> None:
-    """Add a meta event to ``file``, if it is one of those that are kept."""
+    """Add a meta event to ``file``; ignore events of other types and invalid ones."""
     name = _FIELDS.get(kind, "")
     if name == "tempos" and len(payload) >= 3:
         if microseconds := int.from_bytes(payload[:3], "big"):
@@ -258,15 +263,16 @@ def _mark(file: ScannedFile, track: int, tick: int, kind: int, payload: bytes) -
         file.names.setdefault(track, text)
 
 
-def _columns(tracks: list[np.ndarray], repairs: Counter) -> np.ndarray:
-    """The events of all tracks as columns; counts the data bytes that are out of range."""
-    words = np.concatenate(tracks)
-    events = np.empty(len(words), CHANNEL_EVENT)
-    events["tick"] = words >> 24
+def _unpack(tracks: list[np.ndarray], repairs: Counter) -> np.ndarray:
+    """Convert the packed events of all tracks to :data:`CHANNEL_EVENT`, and count in ``repairs``
+    the data bytes that are out of range."""
+    packed = np.concatenate(tracks)
+    events = np.empty(len(packed), CHANNEL_EVENT)
+    events["tick"] = packed >> 24
     events["track"] = np.repeat(np.arange(len(tracks)), [len(track) for track in tracks])
-    events["status"] = words >> 16 & 0xFF
+    events["status"] = packed >> 16 & 0xFF
     for column, shift in (("a", 8), ("b", 0)):
-        values = words >> shift & 0xFF
+        values = packed >> shift & 0xFF
         if too_large := int(np.count_nonzero(values > 127)):
             repairs["bytes out of range"] += too_large
         events[column] = np.minimum(values, 127)
@@ -274,11 +280,9 @@ def _columns(tracks: list[np.ndarray], repairs: Counter) -> np.ndarray:
 
 
 def rhythm_part(payload: bytes) -> set[int]:
-    """The channel that a SysEx message (without its status byte) turns into a channel of drums, by
-    "use for rhythm part" of Roland's GS (40 1x 15) or "part mode" of Yamaha's XG (08 nn 07); empty
-    for any other message.
-
-    In GS the part of channel 10 is block 0, those before it are blocks 1 to 9."""
+    """Return the channel that a SysEx message (without its status byte) assigns to drums, if any:
+    by "use for rhythm part" of Roland's GS (40 1x 15) or "part mode" of Yamaha's XG (08 nn 07). In
+    GS the part of channel 10 is block 0, those before it are blocks 1 to 9."""
     if payload[:1] == b"\x41" and payload[2:5] == b"\x42\x12\x40" and len(payload) > 7:
         block, address, mode = payload[5], payload[6], payload[7]
         if block >> 4 == 1 and address == 0x15 and mode:
@@ -291,7 +295,7 @@ def rhythm_part(payload: bytes) -> set[int]:
 
 
 def printable(payload: bytes) -> str:
-    """What can be shown of a text; empty if nothing can."""
+    """Decode a text, without outer spaces; characters that cannot be printed become spaces."""
     try:
         text = payload.decode("utf-8")
     except UnicodeDecodeError:
@@ -300,7 +304,7 @@ def printable(payload: bytes) -> str:
 
 
 def read_quantity(chunk: bytes, at: int) -> tuple[int, int]:
-    """A variable-length quantity (at most four bytes) and the position after it."""
+    """Return the variable-length quantity at ``at``, of at most four bytes, and its end."""
     value = 0
     for i in range(at, at + 4):
         byte = chunk[i]
