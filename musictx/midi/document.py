@@ -1,4 +1,4 @@
-"""Edits the tracks of a MIDI file; bytes outside of edited tracks are copied unchanged."""
+"""Edits the tracks of a MIDI file. All bytes outside of edited tracks are copied unchanged."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from musictx.midi import scan
 from musictx.midi.clock import TickClock
 from musictx.midi.read import FileParts
 
-#: Limits that no file exceeds: they were checked when the file was first read.
+#: Limits for files that were checked when they were first read.
 ANY = Limits(midi_mb=10**9, notes=10**9, events=10**9, tracks=65_535, seconds=DAY)
 #: Meta events that a Score does not have: text, copyright, instrument, cue point, program name,
 #: device name, sequencer-specific data.
-_TEXTS = {0x01, 0x02, 0x04, 0x07, 0x08, 0x09, 0x7F}
-_KINDS = {0xA: "aftertouch", 0xD: "aftertouch", 0xE: "bends"}
-#: Phases, which order the messages at one tick: new note-offs, messages of the file, new pedals and
-#: new note-ons.
+_LOST_TEXTS = {0x01, 0x02, 0x04, 0x07, 0x08, 0x09, 0x7F}
+#: {upper half of the status byte: name} of other messages that a Score does not have.
+_LOST_MESSAGES = {0xA: "aftertouch", 0xD: "aftertouch", 0xE: "bends"}
+#: Phases, which order the messages at one tick: new messages that come first, such as note-offs;
+#: messages of the file; new pedals and note-ons.
 OFF, EXISTING, ON = range(3)
 
 
@@ -34,7 +35,7 @@ class Message(NamedTuple):
     body: bytes
     """All bytes, beginning with the status byte."""
     program: int | None = None
-    """Program that a note-on must sound with; None for the current program of its channel."""
+    """The program that a note-on must sound with; None: the current one of its channel."""
 
     @property
     def channel(self) -> int | None:
@@ -52,23 +53,23 @@ def controller(tick: int, channel: int, number: int, value: int, phase: int = ON
 
 
 class MidiTrack:
-    """A track that is edited.
+    """A track that can be edited.
 
-    last    tick of the end of the track
-    rows    number -> message; edit or delete messages here, and :meth:`add` others
-    events  numbers of the rows that are also in ``scan.ScannedFile.events``, in the same order
+    last    tick of the end of the track; a message may come later
+    rows    {number: message}; replace or delete messages here, and :meth:`add` new ones
+    events  numbers of the messages in ``scan.ScannedFile.events``, in the same order
     """
 
     def __init__(self, chunk: bytes) -> None:
-        messages, self.last = parsed(chunk)
+        messages, self.last = parse_track(chunk)
         self.rows = dict(enumerate(messages))
         self.events = [n for n, row in self.rows.items() if _is_scanned(row.body)]
-        self._numbers = count(len(self.rows))  # of further rows
-        self._chunk, self._before = chunk, (self.last, self.rows.copy())
+        self._new_numbers = count(len(self.rows))
+        self._chunk, self._original = chunk, (self.last, self.rows.copy())
 
     def add(self, rows: Iterable[Message]) -> None:
         """Add messages."""
-        self.rows.update(zip(self._numbers, rows))
+        self.rows.update(zip(self._new_numbers, rows))
 
     def remove_meta(self, kinds: Collection[int]) -> None:
         """Remove the meta events of these types."""
@@ -77,7 +78,7 @@ class MidiTrack:
                 del self.rows[n]
 
     def change_channels(self, new_channels: Mapping[int, int]) -> None:
-        """Move messages to other channels: old channel -> new channel."""
+        """Move messages to other channels; ``new_channels`` is {old channel: new channel}."""
         for n, row in self.rows.items():
             if row.channel is not None:
                 status = row.body[0] & 0xF0 | new_channels.get(row.channel, row.channel)
@@ -85,16 +86,15 @@ class MidiTrack:
 
     def move(self, new_ticks: Callable[[np.ndarray], np.ndarray]) -> None:
         """Move all messages, and the end of the track, from their ticks to ``new_ticks(ticks)``."""
-        ticks = np.array([*(row.tick for row in self.rows.values()), self.last])
-        *moved, self.last = new_ticks(ticks).tolist()
-        rows = zip(self.rows.items(), moved)
-        self.rows = {n: row._replace(tick=tick) for (n, row), tick in rows}
+        old_ticks = np.array([*(row.tick for row in self.rows.values()), self.last])
+        *ticks, self.last = new_ticks(old_ticks).tolist()
+        self.rows = {n: r._replace(tick=tick) for (n, r), tick in zip(self.rows.items(), ticks)}
 
     def content(self) -> bytes:
         """Return the bytes of the track: the original ones if nothing has changed."""
-        if (self.last, self.rows) == self._before:
+        if (self.last, self.rows) == self._original:
             return self._chunk
-        return written(self.rows.values(), self.last)
+        return track_content(self.rows.values(), self.last)
 
 
 def _is_scanned(body: bytes) -> bool:
@@ -106,14 +106,15 @@ def _is_scanned(body: bytes) -> bool:
 class MidiFile:
     """A whole, undamaged MIDI file without a RIFF container, whose tracks can be edited.
 
-    file, clock, parts  what :mod:`musictx.midi.read` makes a Score from
+    data                the bytes of the file
+    file, clock, parts  its events, tick clock and parts, as :mod:`musictx.midi.read` uses them
     places              MIDI track * 16 + channel of each part
     chunks              the bytes of each track, without the chunk header
     """
 
     def __init__(self, data: bytes) -> None:
         self.data, self.file = data, scan.scan(data, ANY)
-        self.clock = TickClock.of(self.file)
+        self.clock = TickClock.from_file(self.file)
         self.parts = FileParts(self.file, self.clock)
         self.places = self.parts.places
         self.chunks = chunks(data)
@@ -122,40 +123,40 @@ class MidiFile:
         self._first_events = np.searchsorted(self.file.events["track"], numbers).tolist()
 
     def track(self, number: int) -> MidiTrack:
-        """Return a track to edit; each call with this number returns the same object."""
+        """Return a track to edit; calls with the same number return the same object."""
         if number not in self._tracks:
             self._tracks[number] = MidiTrack(self.chunks[number])
         return self._tracks[number]
 
     def event(self, index: int) -> tuple[MidiTrack, int]:
-        """Return the track of ``file.events[index]``, and the number of its row in the track."""
+        """Return the track of ``file.events[index]``, and the number of its message in ``rows``."""
         number = int(self.file.events["track"][index])
         track = self.track(number)
         return track, track.events[index - self._first_events[number]]
 
-    def edited(self, more: Iterable[bytes] = ()) -> bytes:
-        """Return the bytes of the edited file, with the tracks ``more`` at the end."""
+    def edited(self, new_tracks: Iterable[bytes] = ()) -> bytes:
+        """Return the bytes of the edited file, with the contents of ``new_tracks`` at the end."""
         tracks = self._tracks
         contents = [tracks[n].content() if n in tracks else c for n, c in enumerate(self.chunks)]
-        return self.with_contents([*contents, *more])
+        return self.with_contents([*contents, *new_tracks])
 
     def with_contents(self, contents: Sequence[bytes]) -> bytes:
-        """Return the bytes of the file with other tracks.
+        """Return the bytes of the file with these contents of tracks instead of its own.
 
-        Chunks that are no tracks stay where they are. A file of format 0 becomes one of format 1 if
-        it gets several tracks.
+        Chunks that are not tracks stay where they are. If the number of tracks changes, so does the
+        header; a file that gets several tracks has format 1.
         """
         data = self.data
-        out, copied, done = [], 0, 0
+        pieces, copied, old_count, count = [], 0, 0, len(contents)
         for begin, end in scan.track_chunks(data, Counter()):
-            out.append(data[copied : begin - 8])
-            out += map(chunk_of, contents[done : done + 1])
-            copied, done = end, done + 1
-        result = b"".join([*out, *map(chunk_of, contents[done:]), data[copied:]])
-        if done == len(contents):
+            pieces.append(data[copied : begin - 8])
+            pieces += map(track_chunk, contents[old_count : old_count + 1])
+            copied, old_count = end, old_count + 1
+        result = b"".join([*pieces, *map(track_chunk, contents[old_count:]), data[copied:]])
+        if old_count == count:
             return result
-        kind = min(1, int.from_bytes(data[8:10], "big")) if len(contents) == 1 else 1
-        return result[:8] + kind.to_bytes(2, "big") + len(contents).to_bytes(2, "big") + result[12:]
+        file_format = min(1, int.from_bytes(data[8:10], "big")) if count == 1 else 1
+        return result[:8] + file_format.to_bytes(2, "big") + count.to_bytes(2, "big") + result[12:]
 
 
 def chunks(data: bytes) -> list[bytes]:
@@ -163,13 +164,13 @@ def chunks(data: bytes) -> list[bytes]:
     return [data[begin:end] for begin, end in scan.track_chunks(data, Counter())]
 
 
-def chunk_of(content: bytes) -> bytes:
+def track_chunk(content: bytes) -> bytes:
     """Return a track chunk: header and content."""
     return b"MTrk" + len(content).to_bytes(4, "big") + content
 
 
-def parsed(chunk: bytes) -> tuple[list[Message], int]:
-    """Parse an undamaged track: its messages, and the tick of its end."""
+def parse_track(chunk: bytes) -> tuple[list[Message], int]:
+    """Return the messages of an undamaged track, and the tick of its end."""
     rows: list[Message] = []
     for row in messages(chunk):
         if row.meta == scan.END:
@@ -179,7 +180,7 @@ def parsed(chunk: bytes) -> tuple[list[Message], int]:
 
 
 def messages(chunk: bytes) -> Iterator[Message]:
-    """Yield the messages of an undamaged track, also the end of the track."""
+    """Yield the messages of an undamaged track, including the end of the track."""
     end = tick = status = 0
     while end < len(chunk):
         delta, begin = scan.read_quantity(chunk, end)
@@ -198,8 +199,8 @@ def messages(chunk: bytes) -> Iterator[Message]:
 
 
 def shortened(data: bytes, seconds: float) -> bytes:
-    """Return the MIDI file ``data`` with shorter tracks: each ends at ``seconds``, or with its last
-    message if this is later."""
+    """Return the MIDI file ``data`` with tracks that end at ``seconds`` or before; a track with a
+    later message ends with that message."""
     document = MidiFile(data)
     for number in range(len(document.chunks)):
         track = document.track(number)
@@ -208,33 +209,34 @@ def shortened(data: bytes, seconds: float) -> bytes:
 
 
 def text_of(body: bytes) -> str:
-    """Return the text of a meta event, as in ``scan.ScannedFile``."""
+    """Return the text of a meta event, as in ``scan.ScannedFile``: shortened and printable."""
     return scan.printable(body[scan.read_quantity(body, 2)[1] :])
 
 
-def written(rows: Iterable[Message], last: int = 0) -> bytes:
+def track_content(rows: Iterable[Message], last: int = 0) -> bytes:
     """Return the bytes of a track: messages sorted by tick and phase, then the end of the track, at
-    the tick ``last`` or with the last message if this is later."""
-    out, previous = [], 0
+    the tick ``last`` or with the last message if that is later."""
+    result, previous = [], 0
     for tick, _, body, _ in _with_programs(sorted(rows, key=lambda row: row[:2])):
-        out += [quantity(tick - previous), body]
+        result += [quantity(tick - previous), body]
         previous = tick
-    return b"".join([*out, quantity(max(last - previous, 0)), bytes([0xFF, scan.END, 0])])
+    end = quantity(max(last - previous, 0)) + bytes([0xFF, scan.END, 0])
+    return b"".join([*result, end])
 
 
 def quantity(value: int) -> bytes:
     """Encode a variable-length quantity, the inverse of ``scan.read_quantity``."""
-    out = [value & 0x7F]
+    result = [value & 0x7F]
     while value := value >> 7:
-        out.append(value & 0x7F | 0x80)
-    return bytes(reversed(out))
+        result.append(value & 0x7F | 0x80)
+    return bytes(reversed(result))
 
 
 def _with_programs(rows: list[Message]) -> list[Message]:
-    """Add or change program changes so that each note-on sounds with its ``program``.
+    """Add or replace program changes so that each note-on sounds with its ``program``.
 
-    If all notes from a program change to the next one have the same program, this program change is
-    replaced. Otherwise program changes are added before notes.
+    A program change is replaced if all notes up to the next one need the same program. Otherwise
+    program changes are added before notes.
     """
     if all(row.program is None for row in rows):
         return rows
@@ -265,28 +267,28 @@ def _with_programs(rows: list[Message]) -> list[Message]:
 
 
 def losses_of(data: bytes, why: str) -> str:
-    """Return a sentence with the kinds of messages that are lost if a MIDI file is made anew from
-    its Score, and ``why`` that is necessary; "" if nothing is lost."""
+    """Return a sentence with the kinds of messages that a new file made from the Score of the MIDI
+    file ``data`` does not have, and the reason ``why`` it is made; "" if no messages are lost."""
     lost: Counter[str] = Counter()
     for chunk in chunks(data):
-        names, has_notes = 0, False
+        track_names, has_notes = 0, False
         try:
             for _, _, body, _ in messages(chunk):
                 kind = body[0] >> 4
-                names += body[:2] == b"\xff\3"
+                track_names += body[:2] == b"\xff\3"
                 has_notes |= kind == 9
                 if body[0] == 0xFF:
-                    lost["texts"] += body[1] in _TEXTS
+                    lost["texts"] += body[1] in _LOST_TEXTS
                 elif kind == 0xF:
                     lost["SysEx messages"] += 1
                 elif kind == 0x8:
                     lost["release velocities"] += body[2] not in (0, 64)
                 elif kind == 0xB:
                     lost["controllers"] += body[1] != 64
-                elif kind in _KINDS:
-                    lost[_KINDS[kind]] += 1
+                elif kind in _LOST_MESSAGES:
+                    lost[_LOST_MESSAGES[kind]] += 1
         except (IndexError, ValueError):
             pass  # a Score does not have the rest of a damaged track either
-        lost["texts"] += 0 if has_notes else names  # a Score has names of tracks with notes only
-    listed = ", ".join(what for what, number in lost.items() if number)
-    return f"The MIDI file is written anew ({why}), without its {listed}" if listed else ""
+        lost["texts"] += 0 if has_notes else track_names  # a Score has none without notes
+    kinds = ", ".join(kind for kind, number in lost.items() if number)
+    return f"The MIDI file is written anew ({why}), without its {kinds}" if kinds else ""

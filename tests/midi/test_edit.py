@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from musictx import midi
 from musictx.beats import Beats
-from musictx.midi.document import MidiFile, chunks, parsed, shortened
+from musictx.midi.document import MidiFile, chunks, parse_track, shortened
 from musictx.notes import NOTE, PEDAL, Score
 from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, messages, opened, saved
 
@@ -262,7 +262,7 @@ def test_shortening_moves_only_the_ends_of_tracks_and_drops_no_message(data, sec
     assert messages(made) == messages(data)
     latest = MidiFile(data).clock.ticks(np.array([seconds]))[0]
     for before, after in zip(chunks(data), chunks(made), strict=True):
-        (rows, was), (still, end) = parsed(before), parsed(after)
+        (rows, was), (still, end) = parse_track(before), parse_track(after)
         assert end == min(was, max([latest, *(row.tick for row in rows)]))
         assert still == rows
 

@@ -35,7 +35,7 @@ def test_clock_gives_the_double_nearest_to_the_true_time(
         at, rate = start, Fraction(microseconds, 10**6 * division)
     true += (moment - at) * rate
     marks = module.ScannedFile(1, division, marks={"tempos": [(0, *tempo) for tempo in tempos]})
-    seconds = TickClock.of(marks).seconds(np.array([moment]))[0]
+    seconds = TickClock.from_file(marks).seconds(np.array([moment]))[0]
     if true < 24 * 3600:
         assert seconds == float(true)
 
@@ -178,5 +178,5 @@ def test_many_events_at_once_are_read_as_one_by_one(track):
     whole = file(track, kind=0)
     at_once = scanned(whole)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_many_at_once", lambda: None)
+        patch.setattr(module, "_fast_reader", lambda: None)
         assert at_once == scanned(whole)
