@@ -24,7 +24,7 @@ def to_bytes(score: Score) -> bytes:
     Any other score becomes a new file of format 1:
 
     - Time: a score with ``ticks_per_quarter`` keeps its tempos, and its notes keep their ticks. If
-      notes are between ticks, ticks are divided so that these are off by at most half a millisecond.
+      notes are between ticks, ticks are divided so that they are off by half a millisecond at most.
       A score without ``ticks_per_quarter`` gets ticks of one millisecond, 500 a quarter note at
       120 bpm; its tempos are left out, since they would change the length of a tick.
     - Tracks: the first one has the tempos, meters, keys, markers and lyrics. A track follows for

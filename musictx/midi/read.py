@@ -139,10 +139,11 @@ class FileParts:
             self._by_place[place] = [number]
             self._by_channel[place % 16].append(number)
         changes = file.events[file.events["status"] >> 4 == 0xC]
-        change_places = _places(changes)
-        for place in set(change_places.tolist()) - self._by_place.keys():
-            rows = changes[change_places == place]
-            for part in self.controlled(place):
+        changes = changes[~np.isin(_places(changes), self.places)]  # in tracks without notes there
+        changes = changes[np.argsort(changes["tick"], kind="stable")]
+        for channel in set((changes["status"] & 15).tolist()):
+            rows = changes[changes["status"] & 15 == channel]
+            for part in self._by_channel.get(channel, []):
                 unset = np.flatnonzero((notes["track"] == part) & (program < 0))
                 latest = np.searchsorted(rows["tick"], tick[onsets[unset]], side="right") - 1
                 is_set = latest >= 0

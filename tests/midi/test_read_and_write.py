@@ -56,9 +56,9 @@ def test_a_pedal_applies_to_its_channel_in_its_track_or_without_notes_there_in_a
 
 
 def test_programs_of_a_track_without_notes_hold_until_a_part_has_its_own() -> None:
-    setup = f"00 C0 05 00 C1 09 60 C0 06 {END}"
+    setup = (f"60 C0 06 {END}", f"00 C0 05 00 C1 09 {END}")  # the later change comes first
     note = "00 90 41 40 60 80 41 00"
-    data = file(setup, f"{note} {note} {END}", f"{note} 00 C0 07 {note} {END}")
+    data = file(*setup, f"{note} {note} {END}", f"{note} 00 C0 07 {note} {END}")
     score = midi.read(data)
     programs = {part: score.notes["program"][score.notes["track"] == part] for part in (0, 1)}
     assert {part: values.tolist() for part, values in programs.items()} == {0: [5, 6], 1: [5, 7]}
