@@ -127,6 +127,8 @@ class _Edit:
         places = list(self.places)
         for part in (part for part in parts if part >= len(self.places)):
             notes = score.notes[score.notes["track"] == part]
+            if len(drums) == 16 and not notes["drum"][0]:
+                raise Unwritable("all its channels are for drums")
             channel = DRUM_CHANNEL if notes["drum"][0] else free_channel(places, drums)
             places.append(channel)
             first_texts = texts if not tracks else []

@@ -136,11 +136,8 @@ PLAIN, STEERED = (PerformanceTokenizer(tracks="programs", controls=c) for c in (
 def test_control_tokens_change_no_other_id_and_no_fingerprint_of_a_corpus():
     assert STEERED.vocabulary.kinds == PLAIN.vocabulary.kinds + CONTROL_KINDS
     assert STEERED.fingerprint != PLAIN.fingerprint
-    assert (
-        STEERED.without_controls.fingerprint
-        == PLAIN.fingerprint
-        == PLAIN.without_controls.fingerprint
-    )
+    without_controls = (STEERED.without_controls, PLAIN.without_controls)
+    assert {tokenizer.fingerprint for tokenizer in without_controls} == {PLAIN.fingerprint}
     assert "controls" not in PLAIN.to_config()  # so that older configurations stay equal
     # Stored shards and models have this fingerprint. It may only change with the encoding.
     assert EVENTS[0].fingerprint == "a1766be32e9585d9"
