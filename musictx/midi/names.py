@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-#: The instrument families of General MIDI, of eight programs each.
 FAMILIES = (
     "piano", "mallets", "organ", "guitar", "bass", "strings", "ensemble", "brass",
     "reed", "pipe", "lead", "pad", "effects", "world", "percussion", "sounds",
 )  # fmt: skip
-#: {key of the General MIDI drum kit: short name}.
 DRUM_NAMES = {
     35: "kick", 36: "kick", 37: "stick", 38: "snare", 39: "clap", 40: "snare", 41: "tom",
     42: "hat", 43: "tom", 44: "hat ped", 45: "tom", 46: "hat open", 47: "tom", 48: "tom",

@@ -18,13 +18,7 @@ OFF, ON, DRUM = range(3)
 KINDS = ("note_off", "note_on", "drum")
 #: One event; ``action`` is :data:`OFF`, :data:`ON` or :data:`DRUM`.
 EVENT = np.dtype(
-    [
-        ("step", "i8"),
-        ("action", "i1"),
-        ("program", "i2"),
-        ("pitch", "i2"),
-        ("velocity_bin", "i2"),
-    ]
+    [("step", "i8"), ("action", "i1"), ("program", "i2"), ("pitch", "i2"), ("velocity_bin", "i2")]
 )
 
 
@@ -62,7 +56,7 @@ def write(
     last_step  the step up to which time shifts are written; ``None``: that of the last event
     past       events before these, whose last program and velocity are still in force
 
-    A gap becomes longest time shifts, then a shift of the remainder. A program or velocity token
+    A gap is written as longest time shifts, then one of the remainder. A program or velocity token
     stands only before an event whose program or velocity bin differs from the one in force and is
     not :data:`UNKNOWN`; note-offs have no velocity, drum strokes no program. Raises ``ValueError``
     if steps decrease or are below 0, or if the vocabulary lacks a value.

@@ -32,13 +32,7 @@ UNKNOWN, OPEN = -2, -1
 #: CHORD          root               quality       0
 #: =============  =================  ============  ==============================
 STREAM_NOTE = np.dtype(
-    [
-        ("start", "i8"),
-        ("part", "i8"),
-        ("pitch", "i8"),
-        ("length", "i8"),
-        ("velocity_bin", "i8"),
-    ]
+    [(name, "i8") for name in ("start", "part", "pitch", "length", "velocity_bin")]
 )
 #: The end, at the step ``stop``, of a note that began before the stream.
 END = np.dtype([("stop", "i8"), ("part", "i8"), ("pitch", "i8")])
