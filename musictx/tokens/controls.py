@@ -10,7 +10,7 @@ parts. Controls and marks are never sampled, and decoding skips them. The layout
 
 P are the notes before the time of ``here``, M those after it; the controls describe both. K are the
 given notes of M or, without ``here``, of P, where they stand again among the others. Times of K are
-counted from ``here``, so it begins with the length of a gap. Sounding notes, velocity and program
+counted from ``here``, so K begins with the length of a gap. Sounding notes, velocity and program
 continue from P to M, but not from K to P (``features/sounding.py`` resets its state at ``known``
 and at ``stream``).
 """

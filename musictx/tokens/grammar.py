@@ -1,8 +1,8 @@
 """Grammars: state machines for constrained sampling, which compute the ids that may come next.
 
 :class:`GrammarState` is the base class, :class:`SoundingNotes` holds the notes that sound, and
-:class:`PerformanceState` is the grammar of events. To *strike* a note is to begin it, by a note-on
-or a drum stroke; to *release* it is to end it, by a note-off.
+:class:`PerformanceState` is the grammar of events. To *strike* a note is to begin it by a note-on,
+to *release* it is to end it by a note-off.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NoteChange(NamedTuple):
 
 
 class Strike(NamedTuple):
-    """The beginning of a note at ``seconds``; ``velocity`` is 1 to 127."""
+    """A note-on at ``seconds``; ``velocity`` is 1 to 127."""
 
     seconds: float
     pitch: int
@@ -50,11 +50,11 @@ class Strike(NamedTuple):
 
 
 class SoundingNotes:
-    """The notes that sound now, released first in, first out.
+    """The notes that sound now, which are released first in, first out.
 
     notes     {(program, pitch): onsets of its sounding notes, in seconds, the oldest first}
     program, velocity  of the next strike or release; velocity 0 before the first velocity token
-    struck    whether a note was struck since the last time shift
+    struck    whether a note was struck since the last time shift; drum strokes do not count
     """
 
     def __init__(self) -> None:
@@ -195,11 +195,11 @@ class PerformanceState(GrammarState):
 
     The rules follow the order of ids in an encoding, ``[shifts] [program] [velocity] event``:
 
-    - a note-off only for a sounding note of the current program, and before the strikes of the same
+    - a note-off only for a sounding note of the current program, and before note-ons of the same
       step (so no note has length zero, and a repeated pitch is released before it is struck again);
     - a velocity or program token only if it differs from the current one;
-    - after a velocity token only a strike; after a program token only a velocity, or a note-on or
-      note-off of that program;
+    - after a velocity token only a note-on or drum stroke; after a program token only a velocity
+      token, or a note-on or note-off of that program;
     - no shift before the first event, and none after a shift that is not the longest;
     - ``eos`` only after a note-off or a drum stroke, if nothing sounds;
     - no control token (only a prefix may have them); after ``here`` a shift is always allowed.
