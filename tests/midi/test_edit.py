@@ -71,8 +71,8 @@ def files(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def changes(draw: st.DrawFn, score: Score) -> tuple[np.ndarray, np.ndarray]:
-    """Draw which notes stay, and new notes on ticks, of parts of the score and of a new part."""
-    stay = np.array([draw(st.booleans()) for _ in range(len(score))], bool)
+    """Draw which notes remain, and new notes on ticks in parts of the score and in a new part."""
+    remains = np.array([draw(st.booleans()) for _ in range(len(score))], bool)
     parts = np.unique(score.notes["track"]).tolist()
     new, new_drum = [], draw(st.booleans())
     for _ in range(draw(st.integers(0, 4))):
@@ -83,7 +83,7 @@ def changes(draw: st.DrawFn, score: Score) -> tuple[np.ndarray, np.ndarray]:
         drum = bool(old["drum"][0]) if len(old) else new_drum
         pitch, velocity = draw(st.integers(59, 62)), draw(velocities)
         new.append((begin, begin + length, pitch, velocity, program, drum, part))
-    return stay, np.array(new, NOTE)
+    return remains, np.array(new, NOTE)
 
 
 def seconds_of(data: bytes, ticks: np.ndarray) -> np.ndarray:
@@ -95,41 +95,40 @@ def seconds_of(data: bytes, ticks: np.ndarray) -> np.ndarray:
 def test_only_notes_change_and_only_in_their_tracks(data: bytes, more: st.DataObject) -> None:
     score = midi.read(data)
     assert midi.to_bytes(score) == data
-    stay, new = more.draw(changes(score))
+    remains, new = more.draw(changes(score))
     for name in ("start", "end"):
         new[name] = seconds_of(data, new[name])
-    notes = np.concatenate([score.notes[stay], new])
+    notes = np.concatenate([score.notes[remains], new])
     part = len(places := MidiFile(data).places)
     names = {**score.names, part: "bass"}
-    made = midi.to_bytes(replace(score.with_notes(notes), names=names))
-    back = midi.read(made)
-    # A new part is a last track on an unused channel.
-    last = MidiFile(made).places[-1:] if part in new["track"] else []
+    result = midi.to_bytes(replace(score.with_notes(notes), names=names))
+    back = midi.read(result)
+    # A new part is the last track, on an unused channel.
+    last = MidiFile(result).places[-1:] if part in new["track"] else []
     assert {place % 16 for place in last} - {9} <= {*range(16)} - {place % 16 for place in places}
     assert [*back.names.values()].count("bass") == len(last)
-    # The only other new messages are programs.
+    # The only other new messages are program changes.
     without = ("note_on", "note_off", "program_change")
-    assert texts(made, without)[: len(texts(data))] == texts(data, without)
-    for was, now in zip(texts(data), texts(made)):
-        rows = iter(now)  # in the same order; a part without notes may lose its programs
-        lost = [
-            f"program_change channel={c} " for c in range(16) if f"on channel={c} " not in str(now)
-        ]
-        assert all(row in rows for row in was if not row[1].startswith(tuple(lost)))
-    # Notes that stay are unchanged, and new notes are those that were added.
+    assert texts(result, without)[: len(texts(data))] == texts(data, without)
+    for old_rows, new_rows in zip(texts(data), texts(result)):
+        rows = iter(new_rows)  # in the same order; a part without notes may lose its programs
+        empty = [c for c in range(16) if f"on channel={c} " not in str(new_rows)]
+        lost = tuple(f"program_change channel={c} " for c in empty)
+        assert all(row in rows for row in old_rows if not row[1].startswith(lost))
+    # Notes that remain are unchanged, and new notes are those that were added.
     columns = ["start", "end", "pitch", "velocity", "program", "drum"]
-    kept = Counter(score.notes[stay][columns].tolist())
-    assert not kept - Counter(back.notes[columns].tolist())
+    remaining = Counter(score.notes[remains][columns].tolist())
+    assert not remaining - Counter(back.notes[columns].tolist())
     assert sounding(back.notes) == sounding(notes)
     assert np.allclose(np.sort(back.notes["start"]), np.sort(notes["start"]), atol=1e-9)
     # Tracks without a change are the same bytes.
     channels = ({m.channel for m in t if m.type == "note_on"} for t in opened(data).tracks)
     last_part = np.cumsum([len(some) for some in channels])
-    changed = np.concatenate([score.notes["track"][~stay], new["track"]])
+    changed = np.concatenate([score.notes["track"][~remains], new["track"]])
     touched = set(np.searchsorted(last_part, changed, "right").tolist())
-    for number, (was, now) in enumerate(zip(chunks(data), chunks(made))):
-        assert number in touched or now == was
-    assert midi.to_bytes(back) == made
+    for number, (old_chunk, new_chunk) in enumerate(zip(chunks(data), chunks(result))):
+        assert number in touched or new_chunk == old_chunk
+    assert midi.to_bytes(back) == result
 
 
 def sounding(notes: np.ndarray) -> Counter:
@@ -159,9 +158,9 @@ def test_chords_of_a_new_part_are_in_its_track_and_other_tracks_are_unchanged() 
     score = midi.read(data)
     two_parts = with_more(score, *((*row[:6], 1) for row in score.notes.tolist()))
     chords = ((0.0, "C:maj"), (0.5, "F:maj"))
-    made = midi.to_bytes(replace(two_parts, markers=chords))
-    assert chunks(made)[:-1] == chunks(data)
-    assert midi.read(made).markers == chords
+    result = midi.to_bytes(replace(two_parts, markers=chords))
+    assert chunks(result)[:-1] == chunks(data)
+    assert midi.read(result).markers == chords
     alone = midi.read(midi.to_bytes(replace(score, markers=chords)))  # there is no other track
     assert alone.markers == chords
 
@@ -172,9 +171,9 @@ def test_bytes_around_the_tracks_stay() -> None:
     for whole in (data, inside):
         score = midi.read(whole)
         assert midi.to_bytes(score) == data
-        made = midi.to_bytes(score.with_notes(score.notes[:1]))
-        assert made.endswith(b"XFIH\0\0\0\2hiend")
-        assert len(midi.read(made)) == 1
+        result = midi.to_bytes(score.with_notes(score.notes[:1]))
+        assert result.endswith(b"XFIH\0\0\0\2hiend")
+        assert len(midi.read(result)) == 1
 
 
 BENT = file(f"00 FF 51 03 07 A1 20 {END}", f"00 E0 01 02 {NOTE_ON_OFF} {END}")
@@ -201,9 +200,9 @@ def test_a_change_that_a_file_cannot_hold_makes_a_new_file_and_warns_of_losses(
     changed = replace(score, **change)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        made = midi.to_bytes(changed)
-    assert made == midi.to_bytes(replace(changed, file=b""))
-    assert len(midi.read(made)) == len(changed)
+        result = midi.to_bytes(changed)
+    assert result == midi.to_bytes(replace(changed, file=b""))
+    assert len(midi.read(result)) == len(changed)
     assert [str(warning.message).partition("), ")[2] for warning in caught] == [lost] * bool(lost)
 
 
@@ -237,8 +236,8 @@ def test_parts_pedals_and_texts_can_change_and_other_messages_stay(data, kinds, 
         kept = [row for row in getattr(score, name) if more.draw(st.booleans())]
         fields[name] = tuple(sorted([*kept, *more.draw(st.lists(word, max_size=3))]))
     given_names = {number: name for number, name in names.items() if name}
-    made = midi.to_bytes(replace(score, names=given_names, **fields))
-    back = midi.read(made)
+    result = midi.to_bytes(replace(score, names=given_names, **fields))
+    back = midi.read(result)
     assert back.notes.tolist() == fields["notes"].tolist()
     assert back.names.get(part, "") == names.get(part, "")
     assert sorted(back.pedals.tolist()) == sorted(fields["pedals"].tolist())
@@ -248,36 +247,36 @@ def test_parts_pedals_and_texts_can_change_and_other_messages_stay(data, kinds, 
         np.testing.assert_allclose(*times, atol=0.005)
         assert sorted(word for _, word in read) == sorted(word for _, word in rows)
     words = [word for kind in kinds for word in CHANGED[kind]]
-    was, now = (
+    old_rows, new_rows = (
         [[row for row in rows if not any(word in row[1] for word in words)] for rows in texts(file)]
-        for file in (data, made)
+        for file in (data, result)
     )
-    if "part" in kinds:  # other messages of a channel may come to another place of their tick
-        assert Counter(sum(now, [])) == Counter(sum(was, []))  # noqa: RUF017 - a few tracks
+    if "part" in kinds:  # other messages of a channel may move within their tick
+        assert Counter(sum(new_rows, [])) == Counter(sum(old_rows, []))  # noqa: RUF017 - a few tracks
     else:
-        assert now[: len(was)] == was
+        assert new_rows[: len(old_rows)] == old_rows
 
 
 @settings(max_examples=60)
 @given(files(), st.floats(0, 8))
 def test_shortening_moves_only_the_ends_of_tracks_and_drops_no_message(data, seconds):
-    made = shortened(data, seconds)
-    assert messages(made) == messages(data)
+    result = shortened(data, seconds)
+    assert messages(result) == messages(data)
     latest = MidiFile(data).clock.ticks(np.array([seconds]))[0]
-    for before, after in zip(chunks(data), chunks(made), strict=True):
-        (rows, was), (still, end) = parse_track(before), parse_track(after)
-        assert end == min(was, max([latest, *(row.tick for row in rows)]))
-        assert still == rows
+    for before, after in zip(chunks(data), chunks(result), strict=True):
+        (old_rows, old_end), (new_rows, new_end) = parse_track(before), parse_track(after)
+        assert new_end == min(old_end, max([latest, *(row.tick for row in old_rows)]))
+        assert new_rows == old_rows
 
 
 def test_coarse_ticks_are_divided_for_all_messages_alike() -> None:
     bend = mido.Message("pitchwheel", pitch=77)
     on, off = (mido.Message(f"note_{kind}", note=60) for kind in ("on", "off"))
     score = midi.read(saved([(3, bend), (3, on), (15, off)], quarter=12))
-    made = midi.to_bytes(with_more(score, (0.51, 0.93, 70, 90, 0, False, 0)))
-    back = midi.read(made)
+    result = midi.to_bytes(with_more(score, (0.51, 0.93, 70, 90, 0, False, 0)))
+    back = midi.read(result)
     factor = back.ticks_per_quarter // 12
-    assert texts(made) == [[(3 * factor, str(bend))]]
+    assert texts(result) == [[(3 * factor, str(bend))]]
     assert back.notes[:1].tolist() == score.notes.tolist()
     assert abs(back.notes["start"][1] - 0.51) < 0.005
 
@@ -289,9 +288,9 @@ def test_a_note_without_an_end_stays_unchanged() -> None:
     more = with_more(score, (5.0, 6.0, 70, 90, 0, False, 0))
     fewer = score.with_notes(score.notes[score.notes["pitch"] != 60])
     for changed in (more, fewer):
-        made = midi.to_bytes(changed)
-        assert texts(made) == texts(data)
-        assert midi.read(made).notes.tolist() == changed.notes.tolist()
+        result = midi.to_bytes(changed)
+        assert texts(result) == texts(data)
+        assert midi.read(result).notes.tolist() == changed.notes.tolist()
 
 
 MARKS = ("set_tempo", "time_signature", "key_signature")
@@ -326,9 +325,9 @@ def test_where_notes_keep_their_beats_only_the_marks_change(data, new, random) -
     columns = {name: rounded(getattr(wanted, name)) for name in TIMED}
     for name in ("markers", "lyrics"):
         columns[name] = tuple((time * jitter, text) for time, text in getattr(wanted, name))
-    made = midi.to_bytes(replace(score, **columns))
-    assert texts(made, MARKS) == texts(data, MARKS)
-    again = midi.read(made)
+    result = midi.to_bytes(replace(score, **columns))
+    assert texts(result, MARKS) == texts(data, MARKS)
+    again = midi.read(result)
     for name in ("notes", "pedals"):
         assert np.array_equal(getattr(again, name), getattr(wanted, name))
     assert (again.markers, again.lyrics) == (wanted.markers, wanted.lyrics)
@@ -341,12 +340,12 @@ def test_where_notes_keep_their_beats_only_the_marks_change(data, new, random) -
 def test_where_notes_keep_their_seconds_every_message_does(data: bytes, bpm: float) -> None:
     score = midi.read(data)
     assume(score.file and len(score))
-    made = midi.to_bytes(replace(score, tempos=[(0.0, bpm)], meters=[(0.0, 3, 4)]))
-    for before, after in zip(texts(data, MARKS), texts(made, MARKS), strict=True):
+    result = midi.to_bytes(replace(score, tempos=[(0.0, bpm)], meters=[(0.0, 3, 4)]))
+    for before, after in zip(texts(data, MARKS), texts(result, MARKS), strict=True):
         assert sorted(text for _, text in before) == sorted(text for _, text in after)
         then, now = (np.array([tick for tick, _ in rows]) for rows in (before, after))
-        old, new = seconds_of(data, then), seconds_of(made, now)
+        old, new = seconds_of(data, then), seconds_of(result, now)
         assert np.abs(old - new).max(initial=0.0) <= 31 / bpm / QUARTER + 1e-6
-    again = midi.read(made)
+    again = midi.read(result)
     assert again.meters.tolist()[0][1:] == (3, 4)
     assert abs(again.tempos["bpm"][0] - bpm) < 1e-3 * bpm

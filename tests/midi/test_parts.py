@@ -28,27 +28,27 @@ def by_place(data: bytes) -> dict[int | None, list[str]]:
 def test_parts_in_another_order_and_fewer_of_them(data: bytes, more: st.DataObject) -> None:
     places = MidiFile(data).places
     order = more.draw(st.permutations(places))[: more.draw(st.integers(0, len(places)))]
-    made = with_parts(data, order)
-    assert opened(made).type == (len(MidiFile(made).chunks) > 1 or data[9])
+    result = with_parts(data, order)
+    assert opened(result).type == (len(MidiFile(result).chunks) > 1 or data[9])
     # Each part has the messages that it had, in their order.
-    new_places = MidiFile(made).places
-    before, after = by_place(data), by_place(made)
+    new_places = MidiFile(result).places
+    before, after = by_place(data), by_place(result)
     assert [after.pop(place) for place in new_places] == [before[place] for place in order]
     # Messages of no part stay, except names of removed tracks.
-    left, still = (
-        Counter(row for place, rows in parts.items() if place not in of_parts for row in rows)
-        for parts, of_parts in ((before, places), (after, new_places))
+    old_rows, new_rows = (
+        Counter(row for place, rows in parts.items() if place not in known for row in rows)
+        for parts, known in ((before, places), (after, new_places))
     )
-    assert not still - left
-    assert all("track_name" in row for row in left - still)
+    assert not new_rows - old_rows
+    assert all("track_name" in row for row in old_rows - new_rows)
     # Tempos, meters and keys of the first track are in the first track.
-    timing, kept = (
+    old_timing, new_timing = (
         Counter(str(row) for row in messages(file)[0] if row[1].type in TIMING)
-        for file in (data, made)
+        for file in (data, result)
     )
-    assert not timing - kept
+    assert not old_timing - new_timing
     if order == places:
-        assert made == data
+        assert result == data
 
 
 def test_a_part_moves_to_another_channel_with_all_its_messages() -> None:
@@ -57,5 +57,5 @@ def test_a_part_moves_to_another_channel_with_all_its_messages() -> None:
     assert {row[1].channel for row in (program, bend, on, off)} == {9}
     # A part moved to the channel of another part of its MIDI track gets a new track.
     data = file(f"{NOTE_ON_OFF} 00 99 40 40 10 40 00 {END}", kind=0)
-    made = with_parts(data, [0, 9], channels={0: 9})
-    assert [[row[1].channel for row in rows] for rows in messages(made)] == [[], [9, 9], [9, 9]]
+    result = with_parts(data, [0, 9], channels={0: 9})
+    assert [[row[1].channel for row in rows] for rows in messages(result)] == [[], [9, 9], [9, 9]]

@@ -70,7 +70,7 @@ def test_programs_of_a_track_without_notes_hold_until_a_part_has_its_own() -> No
 
 def _read_by_mido(data: bytes) -> tuple[list[tuple], dict[int, str]]:
     """Return notes in ticks, from mido and a queue for each pitch, and the names of parts. Parts
-    are the channels of a track in order of appearance; the name of several is that of none."""
+    are the channels of a track in order of appearance. Only one that is alone there has a name."""
     rows, parts, names = [], {}, {}
     for number, track in enumerate(messages(data)):
         waiting, program, before = defaultdict(deque), defaultdict(int), len(parts)
@@ -94,7 +94,7 @@ def _read_by_mido(data: bytes) -> tuple[list[tuple], dict[int, str]]:
 
 @st.composite
 def _event_files(draw: st.DrawFn) -> bytes:
-    """Draw a file of notes that overlap and of offs without a note; each note has an end."""
+    """Draw a file of notes that may overlap and note-offs without a note; each note has an end."""
     tracks = []
     for number in range(draw(st.integers(1, 3))):
         body = raw(f"00 FF 03 01 {0x61 + number:X}")

@@ -35,10 +35,10 @@ def test_every_option_changes_its_tokenizers_and_is_saved():
         changed = set()
         for name in ("performance", "notes", "chorale"):
             usual = dataclasses.asdict(TokenizerConfig(name))
-            made = build(**usual | {option: value})
-            again = build(**json.loads(json.dumps(made.to_config())))
-            assert again.fingerprint == made.fingerprint
-            if made.fingerprint != build(**usual).fingerprint:
+            tokenizer = build(**usual | {option: value})
+            again = build(**json.loads(json.dumps(tokenizer.to_config())))
+            assert again.fingerprint == tokenizer.fingerprint
+            if tokenizer.fingerprint != build(**usual).fingerprint:
                 changed.add(name)
         assert changed == takers, option
         help_text = TokenizerConfig.__dataclass_fields__[option].metadata["help"]
@@ -63,9 +63,9 @@ def test_a_class_in_the_current_folder_gets_the_options_that_it_names(tmp_path, 
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
     monkeypatch.chdir(tmp_path)
     options = TokenizerConfig("only_here:Ours", low=21, high=90, params={"step_ms": 20})
-    made = build(**dataclasses.asdict(options))
-    assert (made.low, made.high, made.step_ms) == (21, 127, 20)
-    assert build(**made.to_config()).fingerprint == made.fingerprint
+    tokenizer = build(**dataclasses.asdict(options))
+    assert (tokenizer.low, tokenizer.high, tokenizer.step_ms) == (21, 127, 20)
+    assert build(**tokenizer.to_config()).fingerprint == tokenizer.fingerprint
 
 
 def test_former_members_of_tokenizers_still_work():
@@ -78,11 +78,11 @@ def test_former_members_of_tokenizers_still_work():
         def soft_constraints(self, sampling):
             return [sampling.rules]
 
-    made, plain = Former(), PerformanceTokenizer()
-    assert (made.encoding_version, made.window_start([], 7)) == (2, 6)
-    assert made.fingerprint != plain.fingerprint
-    assert (idiom_of(made).top_p, idiom_of(plain).top_p) == (0.5, 0.95)
-    assert idiom_of(made).rules(SamplingConfig(rules=3.0)) == [3.0]
+    former, plain = Former(), PerformanceTokenizer()
+    assert (former.encoding_version, former.window_start([], 7)) == (2, 6)
+    assert former.fingerprint != plain.fingerprint
+    assert (idiom_of(former).top_p, idiom_of(plain).top_p) == (0.5, 0.95)
+    assert idiom_of(former).rules(SamplingConfig(rules=3.0)) == [3.0]
     assert plain.events is plain
     assert plain.opening([], 7) == 7
     assert (plain.size, plain.kinds) == (plain.vocabulary.size, plain.vocabulary.kinds)

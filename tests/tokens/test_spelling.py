@@ -239,19 +239,19 @@ def by_pitch(notes: np.ndarray, steps: Callable[[np.ndarray], np.ndarray]) -> li
 @quick
 @given(st.one_of(moved(), gridded()))
 def test_notes_stay_on_their_beats_although_the_beats_are_late(score):
-    """Those on the grid to the tick."""
+    """Notes on the grid keep their ticks, other notes move to the nearest place of the grid."""
     back, clock = BARS[0].decode(BARS[0].encode(score)), Beats(score)
     assert back == BARS[0].round_trip(score)
     begins = (
         round(float(clock.quarters(BARS[0].clock(score).offset)) * STEPS, 5) if len(back) else 0
     )
-    were = by_pitch(score.notes, lambda seconds: clock.quarters(seconds) * STEPS)
-    are = by_pitch(back.notes, lambda seconds: seconds * PER_SECOND + begins)
-    assert [note[:3] for note in are] == [note[:3] for note in were]
-    assert all(abs(now[3] - then[3]) <= NEAR_STEPS for now, then in zip(are, were))
+    expected = by_pitch(score.notes, lambda seconds: clock.quarters(seconds) * STEPS)
+    actual = by_pitch(back.notes, lambda seconds: seconds * PER_SECOND + begins)
+    assert [note[:3] for note in actual] == [note[:3] for note in expected]
+    assert all(abs(a[3] - b[3]) <= NEAR_STEPS for a, b in zip(actual, expected))
     if score.pulse is None:
         assert BARS[0].off_grid_count(score) == 0
-        np.testing.assert_allclose(are, were, atol=0.01)
+        np.testing.assert_allclose(actual, expected, atol=0.01)
 
 
 def test_values_outside_the_vocabulary_are_refused():
