@@ -1,14 +1,13 @@
 """A group of ids as one step of the network.
 
-Tokens in bars (:mod:`musictx.songs.bar_tokens`) encode a note as five ids. The layers run once per
+Bar tokens (:mod:`musictx.songs.bar_tokens`) encode a note as five ids. The layers run once per
 note, so a window holds five times the music at the same cost. The input of the layers is the sum of
 the embeddings of a group's ids. The ids of the next group are predicted one after another by small
 residual maps, each of which adds the contribution of one more id to the state.
 
-Ids are laid out in rows that are shifted against the groups by one id: row k of a piece holds the
-last id of group k, which is ``bos`` or ``cut`` for k = 0, and all but the last id of group k + 1.
-So all ids that follow the ids of a row belong to one group, and one state of the layers is enough
-for a row.
+Ids are laid out in blocks that are shifted against the groups by one id: block k of a piece holds
+the last id of group k, which is ``bos`` or ``cut`` for k = 0, and all but the last id of group
+k + 1. So the ids predicted in one block form one group, and the layers run once per block.
 
 Related: the nested decoders of Compound Word (Hsiao et al. 2021) and RQ-Transformer (Lee et al.
 2022).
@@ -23,12 +22,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from musictx.attention.terms import PLACE
 from musictx.model.cache import Cache, KVCache
 from musictx.model.transformer import MusicTransformer, positions_in_piece
 
 
 class Cascade(nn.Module):
-    """Residual maps from the state of a group to the states that predict its ids, one by one.
+    """Residual maps from the state of a group to the states that predict the next group's ids.
 
     size   ids in a group;  width  of the network
 
@@ -50,8 +50,9 @@ class Cascade(nn.Module):
         )
 
     def forward(self, h: Tensor, x: Tensor) -> Tensor:
-        """States (B, n, size, width) from the states h (B, n, width) of groups and the embeddings x
-        (B, n, size, width) of rows; the first of each row is not used, since h includes it."""
+        """The states (B, n, size, width) that predict the ids of the next groups, from the states h
+        (B, n, width) of groups and the embeddings x (B, n, size, width) of blocks. x[:, :, 0] is
+        not used, since h includes it."""
         states = [h]
         for i, f in enumerate(self.maps, start=1):
             states.append(states[-1] + f(states[-1] + x[:, :, i]))
@@ -64,61 +65,61 @@ class Cascade(nn.Module):
     def run(
         self, model: MusicTransformer, ids: Tensor, piece_ids: Tensor | None, cache: Cache | None
     ) -> tuple[Tensor, list[Any]]:
-        """Normed states (B, T, width) of ``model`` after each of ``ids`` (B, T), and what each
-        feature has read.
+        """The states (B, T, width) of ``model`` that predict the id after each of ``ids`` (B, T),
+        and what each feature has read.
 
-        piece_ids  (B, T), -1 for padding, or ``None``; pieces begin at multiples of the group's
-                   size in a row
+        piece_ids  (B, T), -1 for padding, or ``None``; pieces begin at multiples of ``size``
         cache      of the ids before ``ids``, to which ``ids`` are added
         """
         assert cache is None or isinstance(cache, GroupCache)
-        size, count, before = self.size, ids.shape[1], 0 if cache is None else cache.length
-        if cache is not None and before + count > cache.capacity:
+        size, count, past_count = self.size, ids.shape[1], 0 if cache is None else cache.length
+        if cache is not None and past_count + count > cache.capacity:
             raise ValueError(
-                f"GroupCache: {before} ids and {count} more do not fit a capacity of "
+                f"GroupCache: {past_count} ids and {count} more do not fit a capacity of "
                 f"{cache.capacity}"
             )
-        earlier = ids[:, :0] if cache is None else cache.ids.to(ids.device)
-        all_ids = torch.cat([earlier, ids], 1)
-        # The last row of the cache may be incomplete, and the state of its group is known.
-        last_rows = [] if cache is None or cache.row is None else [cache.row]
+        past_ids = ids[:, :0] if cache is None else cache.ids.to(ids.device)
+        all_ids = torch.cat([past_ids, ids], 1)
+        # The last block of the cache may be incomplete, but the state of its group is known.
+        last_block = [] if cache is None or cache.row is None else [cache.row]
         states = [] if cache is None or cache.state is None else [cache.state[:, None]]
-        first = before - sum(row.shape[1] for row in last_rows)
-        pieces, places = None, torch.arange(first, before + count, device=ids.device)
+        known_count = len(states)
+        first = past_count - sum(block.shape[1] for block in last_block)
+        pieces, places = None, torch.arange(first, past_count + count, device=ids.device)
         places = places.expand(len(ids), -1)
         if piece_ids is not None:
             pieces, places = piece_ids[:, ::size].contiguous(), positions_in_piece(piece_ids)
 
-        x, seen = model.embedding(ids), []
+        x, feature_states = model.embedding(ids), []
         for feature in model.features:
-            seen.append(feature.read(ids, earlier, places[:, before - first :]))
-            x = feature.embed(x, seen[-1])
-        x = torch.cat([*last_rows, x], 1)
-        width = x.shape[1]
-        rows = F.pad(x, (0, 0, 0, -width % size)).unflatten(1, (-1, size))
-        old = len(states)
-        if rows.shape[1] > old:
-            sums = _of_groups(rows, places[:, ::size] == 0)[:, old:]
-            steps = None if cache is None else cache.steps
-            shared = model.new_pass(all_ids[:, first::size][:, old:], None, pieces, steps)
-            sums = model.position.add_to_embeddings(sums, shared.queries[1])
-            states.append(model.norm(model.run_layers(sums, shared)))
+            feature_states.append(feature.read(ids, past_ids, places[:, past_count - first :]))
+            x = feature.embed(x, feature_states[-1])
+        x = torch.cat([*last_block, x], 1)
+        length = x.shape[1]
+        blocks = F.pad(x, (0, 0, 0, -length % size)).unflatten(1, (-1, size))
+        if blocks.shape[1] > known_count:
+            sums = _group_sums(blocks, places[:, ::size] == 0)[:, known_count:]
+            layer_cache = None if cache is None else cache.steps
+            block_ids = all_ids[:, first::size][:, known_count:]
+            forward_pass = model.new_pass(block_ids, None, pieces, layer_cache)
+            sums = model.position.add_to_embeddings(sums, forward_pass.queries[PLACE])
+            states.append(model.norm(model.run_layers(sums, forward_pass)))
         h = torch.cat(states, 1)
         if cache is not None:
             cache.ids, cache.state = all_ids, h[:, -1]
-            cache.row = x[:, (width - 1) // size * size :]
-        return self(h, rows).flatten(1, 2)[:, width - count : width], seen
+            cache.row = x[:, (length - 1) // size * size :]  # from the start of the last block
+        return self(h, blocks).flatten(1, 2)[:, length - count : length], feature_states
 
 
 class GroupCache:
-    """Keys and values of the groups so far, and the row of ids that is being written.
+    """Keys and values of the groups so far, and the last block.
 
-    steps     the cache of the layers, one step a group
+    steps     the cache of the layers, one step per group
     size      ids in a group
     capacity  the greatest number of ids
     ids       (B, n) all ids so far
-    state     (B, width) the state of the layers after the last row
-    row       (B, 1 to size, width) the embeddings of the last row
+    state     (B, width) the state of the layers after the first id of the last block
+    row       (B, 1 to size, width) the embeddings of the last block, which may be incomplete
     """
 
     def __init__(self, steps: KVCache, size: int, capacity: int) -> None:
@@ -136,28 +137,29 @@ class GroupCache:
         return self.ids.shape[1]
 
     def fork(self, rows: int) -> GroupCache:
-        """A new cache of ``rows`` rows, each a copy of this one's only row."""
-        other = GroupCache(self.steps.fork(rows), self.size, self.capacity)
-        other._take(self, lambda tensor: tensor.expand(rows, *tensor.shape[1:]))
-        return other
+        """Return a new cache with ``rows`` copies of the only row of this cache."""
+        forked = GroupCache(self.steps.fork(rows), self.size, self.capacity)
+        forked._copy(self, lambda tensor: tensor.expand(rows, *tensor.shape[1:]))
+        return forked
 
     def select(self, rows: Tensor) -> None:
-        """Row i becomes a copy of what row ``rows[i]`` was; rows (rows,) int64."""
+        """Replace row i by a copy of the former row ``rows[i]``; ``rows`` is int64 (rows,)."""
         self.steps.select(rows)
-        self._take(self, lambda tensor: tensor[rows.to(tensor.device)])
+        self._copy(self, lambda tensor: tensor[rows.to(tensor.device)])
 
-    def _take(self, other: GroupCache, rows: Callable[[Tensor], Tensor]) -> None:
-        """Take over the ids, states and last rows of ``other``, with ``rows`` applied to each."""
-        self.ids = rows(other.ids)
-        self.state = None if other.state is None else rows(other.state)
-        self.row = None if other.row is None else rows(other.row)
+    def _copy(self, other: GroupCache, pick: Callable[[Tensor], Tensor]) -> None:
+        """Copy the tensors of ``other``, each through ``pick``, which chooses rows."""
+        self.ids = pick(other.ids)
+        self.state = None if other.state is None else pick(other.state)
+        self.row = None if other.row is None else pick(other.row)
 
 
-def _of_groups(x: Tensor, begins: Tensor) -> Tensor:
+def _group_sums(x: Tensor, begins: Tensor) -> Tensor:
     """The input of the layers, (B, n, width): the sum of the embeddings of each group's ids.
 
-    x       (B, n, size, width): the embeddings of rows, as described above
-    begins  (B, n) bool: where row k begins a piece with ``bos`` or ``cut``, a group of one id
+    x       (B, n, size, width): the embeddings of blocks
+    begins  (B, n) bool: where a block begins a piece, with the ``bos`` or ``cut`` that is a group
     """
-    earlier = torch.cat([torch.zeros_like(x[:, :1, 0]), x[:, :-1, 1:].sum(2)], 1)
-    return x[:, :, 0] + earlier.masked_fill(begins[..., None], 0.0)
+    # All ids of a group but the last are in the block before.
+    previous = torch.cat([torch.zeros_like(x[:, :1, 0]), x[:, :-1, 1:].sum(2)], 1)
+    return x[:, :, 0] + previous.masked_fill(begins[..., None], 0.0)

@@ -1,4 +1,4 @@
-"""Measures of metre and harmony, for ``musictx compare`` and music on a grid.
+"""Measures of metre and harmony, for ``musictx compare`` on music in bars.
 
 All measures use the tempo and meter marks of the piece (:class:`musictx.beats.Beats`), so
 they are meaningful only for music whose marks are right. Where a formula would divide 0 by 0 the
@@ -24,15 +24,15 @@ from musictx.keys import best_scale, key_of
 from musictx.notes import Score, skyline
 from musictx.tokens.controls import union_length
 
-#: An onset is near a line of the grid if it lies within so many seconds of it.
+#: An onset is on a line of the grid if it is at most this far from the line, in seconds.
 NEAR_SECONDS = 0.03
-#: Lines of the grid in a quarter note: sixteenths.
-LINES_A_QUARTER = 4
+#: Lines of the grid per quarter note: sixteenths.
+LINES_PER_QUARTER = 4
 #: (24, 12) the pitch classes of the major triad on each root, then of the minor ones.
 _TRIADS = np.array([[p in chord.classes for p in range(12)] for chord in CHORDS[1:25]])
 #: Bars of a phrase.
 PHRASE = 4
-#: Distances in bars at which the likeness of two bars is measured.
+#: Distances in bars at which the similarity of two bars is measured.
 BARS_APART = (4, 8, 16)
 #: Bin edges of the sixteenths of a bar; the last bin holds all onsets after the first 16.
 PLACE_EDGES = np.concatenate([np.arange(0, 17) - 0.5, [np.inf]])
@@ -42,25 +42,25 @@ PLACE_EDGES = np.concatenate([np.arange(0, 17) - 0.5, [np.inf]])
 
 
 def near_sixteenths(score: Score) -> float:
-    """The share of onsets within :data:`NEAR_SECONDS` of a sixteenth. Empty: nan.
+    """The share of onsets within :data:`NEAR_SECONDS` of a sixteenth; nan without notes.
 
-    Onsets drawn at random reach 2 * NEAR_SECONDS / (length of a sixteenth)."""
+    For random onsets it is 2 * NEAR_SECONDS / (length of a sixteenth)."""
     if not len(score):
         return np.nan
-    away = np.abs(score.beats.seconds(_sixteenths(score)) - score.notes["start"])
-    return float((away <= NEAR_SECONDS).mean())
+    distance = np.abs(score.beats.seconds(_sixteenths(score)) - score.notes["start"])
+    return float((distance <= NEAR_SECONDS).mean())
 
 
 def places(score: Score) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) int64 each: the number of the bar of each onset, from 0, and its place in the bar, both
-    rounded to sixteenths."""
+    """(n,) int64 each: the number of the bar of each onset, from 0, and its place in the bar, in
+    sixteenths. Onsets are rounded to sixteenths."""
     bar, quarters = _in_bars(score, _sixteenths(score))
-    return bar, np.round(quarters * LINES_A_QUARTER).astype(np.int64)
+    return bar, np.round(quarters * LINES_PER_QUARTER).astype(np.int64)
 
 
 def bass_changes_on_strong_beats(score: Score) -> float:
     """Of the moments at which the lowest sounding pitch changes, the share that lies on the first
-    or third quarter of a bar. Without a change: nan."""
+    or third quarter of a bar; nan without pitched notes."""
     notes = score.notes[~score.notes["drum"]]
     if not len(notes):
         return np.nan
@@ -76,19 +76,20 @@ def bass_changes_on_strong_beats(score: Score) -> float:
     return float(strong.mean())
 
 
-def bar_likeness(score: Score, bars: int) -> float:
-    """The likeness of bars that are ``bars`` apart, 0 to 1: the mean of :func:`bars_alike` over all
-    such pairs in which both bars have notes. Without such a pair: nan."""
-    alike = bars_alike(score)
-    played = alike.diagonal() > 0
-    pairs = np.diagonal(alike, bars)[played[: max(len(alike) - bars, 0)] & played[bars:]]
+def mean_bar_similarity(score: Score, bars: int) -> float:
+    """The mean of :func:`bar_similarity` over all pairs of bars that are ``bars`` apart and both
+    have notes; nan without such a pair."""
+    similarity = bar_similarity(score)
+    played = similarity.diagonal() > 0
+    both_played = played[: max(len(similarity) - bars, 0)] & played[bars:]
+    pairs = np.diagonal(similarity, bars)[both_played]
     return float(pairs.mean()) if len(pairs) else np.nan
 
 
-def nearest_bars(score: Score, start: float, stop: float) -> np.ndarray:
-    """(n,): the likeness of each new bar to the most similar given bar. The onsets of a new bar all
-    lie from ``start`` to before ``stop`` seconds, those of a given bar all outside. Empty bars and
-    drums do not count; without new or without given bars the result is empty."""
+def similarity_to_given(score: Score, start: float, stop: float) -> np.ndarray:
+    """(n,) the similarity of each new bar to the most similar given bar. A new bar has all its
+    onsets in [start, stop), in seconds, a given bar all outside. Empty bars and drums do not count;
+    without new or without given bars the result is empty."""
     notes = score.with_notes(score.notes[~score.notes["drum"]])
     bar, inside = places(notes)[0], (notes.notes["start"] >= start) & (notes.notes["start"] < stop)
     bars_inside, bars_outside = np.unique(bar[inside]), np.unique(bar[~inside])
@@ -96,14 +97,14 @@ def nearest_bars(score: Score, start: float, stop: float) -> np.ndarray:
     given = np.setdiff1d(bars_outside, bars_inside)
     if not (len(new) and len(given)):
         return np.empty(0)
-    nearest: np.ndarray = bars_alike(notes)[np.ix_(new, given)].max(1)
+    nearest: np.ndarray = bar_similarity(notes)[np.ix_(new, given)].max(1)
     return nearest
 
 
-def bars_alike(score: Score, *, drums: bool = False) -> np.ndarray:
-    """(B, B): the likeness of each pair of bars. A bar is represented by its counts of onsets, by
-    sixteenth and pitch class, of the pitched notes or, with ``drums``, of the drum strokes. The
-    likeness is the cosine similarity of two such tables, 0 where a bar is empty."""
+def bar_similarity(score: Score, *, drums: bool = False) -> np.ndarray:
+    """(B, B) the similarity of each pair of bars, 0 to 1, up to the last bar with an onset. It is
+    the cosine similarity of their tables of onsets, by sixteenth and pitch class, of the pitched
+    notes or, with ``drums``, of the drum strokes; 0 where a bar is empty."""
     counted = score.with_notes(score.notes[score.notes["drum"] == drums])
     if not len(counted):
         return np.zeros((0, 0))
@@ -118,7 +119,7 @@ def bars_alike(score: Score, *, drums: bool = False) -> np.ndarray:
 def _sixteenths(score: Score) -> np.ndarray:
     """(n,) quarter notes from the start of the piece to the sixteenth nearest to each onset."""
     quarters = score.beats.quarters(score.notes["start"])
-    return np.round(quarters * LINES_A_QUARTER) / LINES_A_QUARTER
+    return np.round(quarters * LINES_PER_QUARTER) / LINES_PER_QUARTER
 
 
 def _in_bars(score: Score, quarters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -135,65 +136,66 @@ def _in_bars(score: Score, quarters: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 def triads(score: Score) -> np.ndarray:
     """(2 B,) int64: the triad under the melody in each half of every bar, as the pitch class of its
-    root, + 12 for minor. Of equally good triads the first is taken; -1 where nothing sounds."""
+    root, + 12 for minor. Of equally good triads the first is taken; -1 where only the melody or
+    nothing sounds."""
     times = _times(score)
-    below = ~skyline(score) & ~score.notes["drum"]
-    seconds = _classes(score.notes[below]).T @ times[below]  # (12, 2 B)
+    accompaniment = ~skyline(score) & ~score.notes["drum"]
+    seconds = _classes(score.notes[accompaniment]).T @ times[accompaniment]  # (12, 2 B)
     return np.where(seconds.any(0), (_TRIADS @ seconds).argmax(0), -1)
 
 
 def melody_on_triads(score: Score) -> float:
-    """The share of the melody's sounding time above triads that is spent on tones of the triad.
-    Without melody above triads: nan."""
-    under = triads(score)
+    """The share of the melody's sounding time above triads that is spent on tones of the triad;
+    nan if no melody sounds above triads."""
+    numbers = triads(score)
     top = skyline(score)
     melody = _classes(score.notes[top]).T @ _times(score)[top]  # (12, 2 B) seconds
-    total = melody[:, under >= 0].sum()
-    on_tones = (melody.T * _TRIADS[under])[under >= 0].sum()
+    total = melody[:, numbers >= 0].sum()
+    on_tones = (melody.T * _TRIADS[numbers])[numbers >= 0].sum()
     return float(on_tones / total) if total > 0 else np.nan
 
 
 def diatonic_chords(score: Score) -> float:
     """The share of triads, one in each half bar, that lie in the best scale of the piece
-    (:func:`musictx.keys.best_scale`). Without triads: nan."""
-    under = triads(score)
+    (:func:`musictx.keys.best_scale`); nan without triads."""
+    numbers = triads(score)
     scale = best_scale(score)
-    inside = ~(_TRIADS[under[under >= 0]] & ~scale).any(1)
+    inside = ~(_TRIADS[numbers[numbers >= 0]] & ~scale).any(1)
     return float(inside.mean()) if len(inside) else np.nan
 
 
 def phrase_ends(score: Score) -> float:
-    """The share of phrases, of four bars with a change of triad, whose last change is a falling
-    fifth to I or vi, or in minor to i or III. Without such phrases: nan."""
-    under = triads(score)
+    """The share of phrases whose last change of triad is a falling fifth to I or vi, or in minor to
+    i or III. A phrase is four bars with a change of triad; nan without phrases."""
+    numbers = triads(score)
     keynote, minor = key_of(score)
     goals = {keynote, (keynote + (3 if minor else 9)) % 12}
     ends = []
-    for begin in range(0, len(under), 2 * PHRASE):
-        roots = [root % 12 for root in under[begin : begin + 2 * PHRASE].tolist() if root >= 0]
+    for begin in range(0, len(numbers), 2 * PHRASE):
+        roots = [root % 12 for root in numbers[begin : begin + 2 * PHRASE].tolist() if root >= 0]
         changes = [(root, following) for root, following in pairwise(roots) if root != following]
         if changes:
-            before, last = changes[-1]
-            ends.append((last - before) % 12 == 5 and last in goals)
+            previous, last = changes[-1]
+            ends.append((last - previous) % 12 == 5 and last in goals)
     return float(np.mean(ends)) if ends else np.nan
 
 
 def clashes(score: Score) -> float:
     """The share of the sounding time of the top line (:func:`musictx.evaluate.measures.top_line`)
-    in which another note sounds whose pitch class is a semitone away. Without a top line: nan."""
+    in which another note sounds whose pitch class is a semitone away; nan without a top line."""
     inside = top_line(score)
     others = score.notes[~inside & ~score.notes["drum"]]
     clashing = total = 0.0
     for note in score.notes[inside]:
         total += float(note["end"] - note["start"])
         interval = (others["pitch"].astype(int) - int(note["pitch"])) % 12
-        near = others[
+        neighbours = others[
             ((interval == 1) | (interval == 11))
             & (others["start"] < note["end"])
             & (others["end"] > note["start"])
         ]
-        starts = np.maximum(near["start"], note["start"])
-        clashing += union_length(starts, np.minimum(near["end"], note["end"]))
+        starts = np.maximum(neighbours["start"], note["start"])
+        clashing += union_length(starts, np.minimum(neighbours["end"], note["end"]))
     return clashing / total if total else np.nan
 
 
@@ -224,15 +226,15 @@ def _classes(notes: np.ndarray) -> np.ndarray:
 
 
 def _in_place(function: Callable[[Score], float], unit: str) -> Measure:
-    """The measure ``function`` of an excerpt's notes, at their times in the piece."""
+    """The measure that applies ``function`` to an excerpt's notes at their times in the piece."""
     return Measure(lambda excerpt: function(excerpt.in_place), unit)
 
 
-def _like_given(summary: Callable[[np.ndarray], float], unit: str) -> Measure:
-    """The ``summary`` of how like each bar of an excerpt is to the most similar given bar."""
+def _summary_of_similarity(summary: Callable[[np.ndarray], float], unit: str) -> Measure:
+    """The measure that applies ``summary`` to :func:`similarity_to_given` of an excerpt."""
 
     def measure(excerpt: Excerpt) -> float:
-        values = nearest_bars(excerpt.piece, excerpt.start, excerpt.stop)
+        values = similarity_to_given(excerpt.piece, excerpt.start, excerpt.stop)
         return summary(values) if len(values) else np.nan
 
     return Measure(measure, unit)
@@ -247,11 +249,11 @@ MEASURES: dict[str, Measure] = {
     "phrases that end on I or vi": _in_place(phrase_ends, "share"),
     "clashes with the top line": _in_place(clashes, "share of time"),
     **{
-        f"bars alike, {bars} apart": _in_place(partial(bar_likeness, bars=bars), "0 to 1")
+        f"bars alike, {bars} apart": _in_place(partial(mean_bar_similarity, bars=bars), "0 to 1")
         for bars in BARS_APART
     },
-    "bars like the nearest given": _like_given(lambda near: float(near.mean()), "0 to 1"),
-    "bars copied": _like_given(lambda near: float((near > 1 - 1e-6).mean()), "share"),
+    "bars like the nearest given": _summary_of_similarity(lambda s: float(s.mean()), "0 to 1"),
+    "bars copied": _summary_of_similarity(lambda s: float((s > 1 - 1e-6).mean()), "share"),
 }
 #: Name -> distribution.
 DISTRIBUTIONS: dict[str, Distribution] = {

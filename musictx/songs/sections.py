@@ -1,10 +1,10 @@
-"""The sections of a piece, by its markers or else estimated from the likeness of bars.
+"""The sections of a piece, by its markers or else estimated from the similarity of bars.
 
-Sections that return have the same name. Estimated sections are one or two phrases of
-:data:`PHRASE` bars long. They begin a multiple of four bars after a first one, whose number is the
-phase of the piece. A phrase is the return of an earlier phrase if their bars are alike enough
-(:func:`musictx.songs.measures.bars_alike`), in the same key. Sections begin where bars begin to
-return at some distance (the structure features of Serrà et al. 2012, in bars).
+Repeated sections have the same name. Estimated sections are one or two phrases of :data:`PHRASE`
+bars. A phrase begins every ``PHRASE`` bars from an estimated bar on, the phase of the piece; the
+bars before it belong to the first section. A phrase repeats an earlier one if their bars are
+similar enough (:func:`musictx.songs.measures.bar_similarity`); a transposed phrase does not. The
+phase, and which phrases form a section, are chosen by :func:`novelty`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy as np
 
 from musictx.chords import chord_markers
 from musictx.notes import Score
-from musictx.songs.measures import PHRASE, bars_alike, places
+from musictx.songs.measures import PHRASE, bar_similarity, places
 
-#: The least mean likeness of the bars of two equal phrases; after a phrase that returned, the next
-#: phrase needs only the lesser likeness to the phrase that followed the first time.
-SECTION_ALIKE, FOLLOWING_ALIKE = 0.6, 0.45
-#: The names of sections in markers; letters may have primes or numbers.
+#: Two phrases are the same if the mean similarity of their bars is at least the first number. After
+#: a repeated phrase, the second is enough for the phrase that followed the original.
+SAME_PHRASE, SAME_FOLLOWING = 0.6, 0.45
+#: The names of sections in markers: letters, with primes or numbers, or words.
 _NAMES = re.compile(
     r"[A-M]['0-9]*|(intro|verse|pre-?chorus|chorus|refrain|bridge|solo|interlude|outro|coda)"
     r"\s*[a-z0-9]?",
@@ -40,7 +40,8 @@ class Section(NamedTuple):
 
 def sections(score: Score) -> list[Section]:
     """The sections of ``score``, in order and without gaps between them: by its markers, if two or
-    more of them name sections, or else by :func:`find`."""
+    more of them name sections, or else by :func:`estimate`. Bars before the first of these markers
+    are in no section."""
     if not len(score):
         return []
     clock, chord_names = score.beats, chord_markers(score)
@@ -51,35 +52,32 @@ def sections(score: Score) -> list[Section]:
             and not text.strip().islower()
             and text not in chord_names
         ):
-            number, since = clock.bar(clock.quarters(time) + 1e-3)
+            number, since = clock.bar(clock.quarters(time) + 1e-3)  # bars count from 1 there
+            # A marker more than a quarter note after a bar line names the next bar.
             begins[number if since > 1 else number - 1] = text.strip()
     if len(begins) < 2:
-        return find(whole_likeness(score))
+        bars, pitched = places(score)[0], ~score.notes["drum"]
+        most_have_only_drums = 2 * len(np.unique(bars[pitched])) < len(np.unique(bars))
+        return estimate(bar_similarity(score, drums=most_have_only_drums))
     last = clock.bar_at(score.duration, ends=True)
     stops = [*list(begins)[1:], max(last, max(begins) + 1)]
     return [Section(begin, stop, name) for (begin, name), stop in zip(begins.items(), stops)]
 
 
-def whole_likeness(score: Score) -> np.ndarray:
-    """(B, B): :func:`musictx.songs.measures.bars_alike`, of the drums if more than half of the bars
-    with notes have drums alone."""
-    bars, drums = places(score)[0], score.notes["drum"]
-    return bars_alike(score, drums=2 * len(np.unique(bars[~drums])) < len(np.unique(bars)))
-
-
-def find(alike: np.ndarray) -> list[Section]:
-    """Estimate sections from the likeness (B, B) of bars, and name them A, B, C, ... in the order
+def estimate(similarity: np.ndarray) -> list[Section]:
+    """Estimate sections from the similarity (B, B) of bars, and name them A, B, C, ... in the order
     of their first occurrence. Pairs of two bars of rest are ignored."""
-    count = len(alike)
+    count = len(similarity)
     if count < 2 * PHRASE:
         return [Section(0, count, "A")] if count else []
-    rests = alike.diagonal() == 0
-    alike = np.where(np.outer(rests, rests), np.nan, alike)
-    new = novelty(alike)
-    phase = max(range(PHRASE), key=lambda n: (new[n::PHRASE].sum(), -n))
-    begins = list(range(phase, count - PHRASE // 2 + 1, PHRASE))  # the last may be cut short
-    names = _named(alike, begins)
-    while (pair := _together(names, begins, new)) is not None:
+    rests = similarity.diagonal() == 0
+    similarity = np.where(np.outer(rests, rests), np.nan, similarity)
+    novelties = novelty(similarity)
+    phase = max(range(PHRASE), key=lambda n: (novelties[n::PHRASE].sum(), -n))
+    # The last phrase may be shorter or longer.
+    begins = list(range(phase, count - PHRASE // 2 + 1, PHRASE))
+    names = _phrase_names(similarity, begins)
+    while (pair := _inseparable_pair(names, begins, novelties)) is not None:
         indices = [index for index, both in enumerate(pairwise(names)) if both == pair]
         for index in reversed(indices):
             names[index] += names.pop(index + 1)
@@ -97,72 +95,76 @@ def letter(number: int) -> str:
     return chr(ord("A") + number % 26) + str(number // 26 or "")
 
 
-def novelty(alike: np.ndarray) -> np.ndarray:
-    """(B,): how strongly bars begin to return at each bar line.
+def novelty(similarity: np.ndarray) -> np.ndarray:
+    """(B,) for each bar line, how strongly bars begin to repeat at a constant lag there: the
+    structure features of Serrà et al. 2012, on bars.
 
-    For each distance, take the mean likeness of bars to the bars at that distance over the phrase
-    after the line, less the mean over the phrase before it; bars near the line weigh more. The
-    novelty is the sum of the squares of the positive differences: squares favour one strong line
-    over two weaker neighbours. Pairs with nan are ignored, and a bar of rest has the novelty 0.
+    For each lag, take the mean similarity of bars to the bars at that lag over the phrase after the
+    line, less the mean over the phrase before it; bars near the line weigh more. The novelty is the
+    sum of the squares of the positive differences: squares favour one strong line over two weaker
+    neighbours. Pairs with nan are ignored, and a bar of rest has the novelty 0.
     """
-    count = len(alike)
-    away = np.zeros((count + 2 * PHRASE, 2 * count))
-    for bar, row in enumerate(alike * (1 - np.eye(count))):
-        away[bar + PHRASE, count - bar : 2 * count - bar] = row
-    counted = ~np.isnan(away)
-    away[~counted] = 0.0
+    count = len(similarity)
+    lagged = np.zeros((count + 2 * PHRASE, 2 * count))  # (bar + PHRASE, lag + count)
+    for bar, row in enumerate(similarity * (1 - np.eye(count))):
+        lagged[bar + PHRASE, count - bar : 2 * count - bar] = row
+    counted = ~np.isnan(lagged)
+    lagged[~counted] = 0.0
     weights = np.arange(PHRASE, 0, -1)
 
-    def near(begin: int, weights: np.ndarray) -> np.ndarray:
-        """The weighted mean of the rows of the phrase that begins with row ``begin``."""
+    def phrase_mean(begin: int, weights: np.ndarray) -> np.ndarray:
+        """(2 B,) the weighted mean over the phrase that begins with row ``begin``, for each lag."""
         rows = slice(begin, begin + PHRASE)
-        total: np.ndarray = weights @ away[rows]
+        total: np.ndarray = weights @ lagged[rows]
         return total / np.maximum(weights @ counted[rows], 1)
 
-    new = np.zeros(count)
-    for bar in np.flatnonzero(~np.isnan(alike.diagonal())).tolist():
-        rise = near(bar + PHRASE, weights) - near(bar, weights[::-1])
-        new[bar] = (np.maximum(rise, 0.0) ** 2).sum()
-    return new
+    novelties = np.zeros(count)
+    for bar in np.flatnonzero(~np.isnan(similarity.diagonal())).tolist():
+        rise = phrase_mean(bar + PHRASE, weights) - phrase_mean(bar, weights[::-1])
+        novelties[bar] = (np.maximum(rise, 0.0) ** 2).sum()
+    return novelties
 
 
-def _named(alike: np.ndarray, begins: list[int]) -> list[str]:
-    """A character for each phrase: that of the most similar earlier phrase if the two are alike
+def _phrase_names(similarity: np.ndarray, begins: list[int]) -> list[str]:
+    """A character for each phrase: that of the most similar earlier phrase if the two are similar
     enough, else a new one."""
     names: list[str] = []
-    after = 0  # the phrase that followed the earlier version of the last phrase, if it returned
+    expected = -1  # after a repeated phrase, the number of the phrase that followed the original
     for number, begin in enumerate(begins):
-        near = np.array(
+        means = np.array(
             [
-                _mean(alike.diagonal(begin - earlier)[earlier : earlier + PHRASE])
+                _mean(similarity.diagonal(begin - earlier)[earlier : earlier + PHRASE])
                 for earlier in begins[:number]
             ]
         )
-        least = np.where(np.arange(number) == after, FOLLOWING_ALIKE, SECTION_ALIKE)
-        near[near < least] = 0.0
-        if near.any():
-            after = int(near.argmax()) + 1
-            names.append(names[after - 1])
+        least = np.where(np.arange(number) == expected, SAME_FOLLOWING, SAME_PHRASE)
+        means[means < least] = 0.0
+        if means.any():
+            original = int(means.argmax())
+            names.append(names[original])
+            expected = original + 1
         else:
-            after = number + 1
             names.append(chr(ord("A") + len(set(names))))
+            expected = -1
     return names
 
 
-def _mean(alike: np.ndarray) -> float:
-    """The mean likeness without nan, which stands for pairs of rests; 1 if all values are nan."""
-    counted = alike[~np.isnan(alike)]
+def _mean(similarity: np.ndarray) -> float:
+    """The mean without nan, which stands for pairs of rests; 1 if all values are nan."""
+    counted = similarity[~np.isnan(similarity)]
     return float(counted.mean()) if len(counted) else 1.0
 
 
-def _together(names: list[str], begins: list[int], new: np.ndarray) -> tuple[str, str] | None:
-    """The pair of different phrases that always occur together with the least mean novelty between
-    them; ``None`` if no phrases always occur together."""
+def _inseparable_pair(
+    names: list[str], begins: list[int], novelties: np.ndarray
+) -> tuple[str, str] | None:
+    """Of the pairs of different phrases that occur only next to each other, in this order, the one
+    with the least mean novelty at the bar line between them; ``None`` if there is no such pair."""
     pairs = list(pairwise(names))
-    free = [
-        (float(np.mean([new[begins[n + 1]] for n, both in enumerate(pairs) if both == pair])), pair)
+    candidates = [
+        (float(np.mean([novelties[begins[n + 1]] for n, p in enumerate(pairs) if p == pair])), pair)
         for pair in sorted(set(pairs))
         if pair[0] != pair[1] and len(pair[0]) == len(pair[1]) == 1
         and names.count(pair[0]) == pairs.count(pair) == names.count(pair[1])
     ]  # fmt: skip
-    return min(free)[1] if free else None
+    return min(candidates)[1] if candidates else None

@@ -48,7 +48,7 @@ def test_bass_changes(tune):
 
 
 @given(tunes, st.integers(1, 8), st.sampled_from([(4, 4), (3, 4)]))
-def test_likeness_of_bars(tune, bars, meter):
+def test_similarity_of_bars(tune, bars, meter):
     length = 4 * meter[0]
     tables = {}
     for n, _, p in tune:
@@ -60,7 +60,7 @@ def test_likeness_of_bars(tune, bars, meter):
             product = sum(count * other.get(key, 0) for key, count in table.items())
             sizes = [math.sqrt(sum(c * c for c in each.values())) for each in (table, other)]
             values.append(product / sizes[0] / sizes[1])
-    got = m.bar_likeness(played(tune, meter=meter), bars)
+    got = m.mean_bar_similarity(played(tune, meter=meter), bars)
     assert got == pytest.approx(np.mean(values)) if values else math.isnan(got)
 
 
