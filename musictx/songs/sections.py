@@ -24,9 +24,8 @@ from musictx.songs.measures import PHRASE, bar_similarity, places
 SAME_PHRASE, SAME_FOLLOWING = 0.6, 0.45
 #: The names of sections in markers: letters, with primes or numbers, or words.
 _NAMES = re.compile(
-    r"[A-M]['0-9]*|(intro|verse|pre-?chorus|chorus|refrain|bridge|solo|interlude|outro|coda)"
-    r"\s*[a-z0-9]?",
-    re.IGNORECASE,
+    r"[A-M]['0-9]*|(?i:(intro|verse|pre-?chorus|chorus|refrain|bridge|solo|interlude|outro|coda)"
+    r"\s*[a-z0-9]?)"
 )
 
 
@@ -47,11 +46,7 @@ def sections(score: Score) -> list[Section]:
     clock, chord_names = score.beats, chord_markers(score)
     begins: dict[int, str] = {}
     for time, text in score.markers:
-        if (
-            _NAMES.fullmatch(text.strip())
-            and not text.strip().islower()
-            and text not in chord_names
-        ):
+        if _NAMES.fullmatch(text.strip()) and text not in chord_names:
             number, since = clock.bar(clock.quarters(time) + 1e-3)  # bars count from 1 there
             # A marker more than a quarter note after a bar line names the next bar.
             begins[number if since > 1 else number - 1] = text.strip()

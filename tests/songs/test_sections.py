@@ -55,9 +55,9 @@ def test_what_returns_has_the_name_of_its_first_time(plan, size, empty, seed):
 def test_markers_that_name_sections_count_and_others_do_not():
     piece = song("AABA", 4, 0)
     texts = [(0.0, "Intro"), (0.0, "C:maj"), (7.99, "Verse 1"), (12.0, "N"), (16.0, "a tempo"),
-             (24.0, "Chorus")]  # fmt: skip
+             (24.0, "chorus")]  # fmt: skip
     named = sections(replace(piece, markers=tuple(texts)))
-    assert named == [Section(0, 4, "Intro"), Section(4, 12, "Verse 1"), Section(12, 16, "Chorus")]
+    assert named == [Section(0, 4, "Intro"), Section(4, 12, "Verse 1"), Section(12, 16, "chorus")]
 
 
 @pytest.mark.parametrize(("texts", "named"), [(["A", "B", "A2"], True), (["Bb", "C", "G"], False)])
