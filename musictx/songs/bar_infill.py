@@ -1,8 +1,7 @@
 """Infilling for notes in bars: new notes between given ones; see :mod:`musictx.sampling.infill`.
 
-The model reads the piece so far and, ahead of the bar that it continues with, the given notes of
-this bar and the next ones (:mod:`musictx.songs.bar_codec`), as in training
-(``songs/bar_tasks.py``).
+The model reads the piece so far and, ahead of the current bar, the given notes of this bar and the
+next ones (:mod:`musictx.songs.bar_codec`), as in training (``songs/bar_tasks.py``).
 """
 
 from __future__ import annotations
@@ -60,24 +59,28 @@ from musictx.tokens.vocab import BOS, CUT
 
 
 class BarInfill(Infill):
-    """A region in bars. In a gap, the model reads the music after the gap from the beginning on, as
-    far as its context allows.
+    """A region in bars. In a gap the model reads the music after the gap from the first segment on,
+    as far as its context allows.
+
+    Arguments
 
     drummers  styles for new drums; the seed of a version chooses its drummer
     varied    the score with the notes to vary, if the new notes are a variation
-    repeats   for each bar, how many bars before it the bar lies that it repeats, 0 for none; empty:
-              those of the notes that are varied, or the model decides
+    repeats   for each bar, the distance in bars to the earlier bar that it repeats, 0 for none;
+              empty: as in the notes that are varied, or else as the model decides
+
+    Attributes
 
     begin     the step at which the region begins
     parts     the parts of new notes, with ``CHORD`` if chords are composed
     clock     converts the seconds of the ids to those of the score
-    given     all bars, with the notes that are kept
+    given     all bars, with the notes that stay
     ahead     the same bars, with the notes that the model reads ahead of them: the given notes, or
               in the bars of a variation the notes that it varies
     lines     (B + 1,) the steps at which the bars begin, and at which the last bar ends
     composed  the numbers of the bars in which notes are composed, as a slice
-    sections  the numbers of the bars at which one section ends and the next begins
-    bar       the number of the current bar, which is continued
+    sections  the numbers of the bars that begin a section, after the first one
+    bar       the number of the current bar, in which composing goes on
     piece     the ids so far
     """
 
@@ -106,9 +109,9 @@ class BarInfill(Infill):
         self.here = int(self.lines[self.bar])
         self.composed = slice(self.bar, self._bar_of(self.stop - 1) + 1)
         first = int(np.abs(self.lines - self.begin).argmin())  # after a pick-up, if any
-        titles = [time for time, _ in without_chords(music).markers]
-        marks = {self._bar_of(step) for step in grid.steps(*titles)}
-        self.sections = section_begins(first, len(self.given.bars), marks)
+        times = [time for time, _ in without_chords(music).markers]
+        marked_bars = {self._bar_of(step) for step in grid.steps(*times)}
+        self.sections = section_begins(first, len(self.given.bars), marked_bars)
 
         notes = self.given.notes
         is_chord = (notes["part"] == CHORD) & self._inside(notes)
@@ -122,16 +125,16 @@ class BarInfill(Infill):
         if varied is not None:
             self.ahead = self._with_varied(varied, begin, end)
             notes = self.ahead.notes
-            old = self.ahead._replace(notes=notes[self._inside(notes)])
-            self.varied = self.finish_notes(tokenizer.score(old).notes)
+            original = self.ahead._replace(notes=notes[self._inside(notes)])
+            self.varied = self.finish_notes(tokenizer.score(original).notes)
         self.repeats = repeated(self.ahead) if self.is_variation else None
         if repeats:
-            bars = len(self.given.bars)  # on steps, so one may come or go by rounding
+            bars = len(self.given.bars)  # may differ by one from len(repeats), by rounding to steps
             self.repeats = np.array([*repeats, *[0] * bars][:bars])
         self.piece = self._opening()
         self.is_new = [False] * len(tokenizer.decode(self.piece).notes)
 
-    # --------------------------------------------------------------------- what is given, and where
+    # ---------------------------------------------------------------------- given notes and bars
 
     def _bar_of(self, step: int) -> int:
         return int(np.searchsorted(self.lines, step, side="right")) - 1
@@ -144,15 +147,14 @@ class BarInfill(Infill):
         """The notes of ``varied`` in the bars that are composed, and the given notes in all other
         bars."""
         grid = self.tokenizer.grid(varied, begin, end)
-        old, given = grid.stream.notes, self.given.notes
-        old["start"] += self.begin - grid.steps(begin)[0]
+        notes, given = grid.stream.notes, self.given.notes
+        notes["start"] += self.begin - grid.steps(begin)[0]
         first, stop = self.lines[[self.composed.start, self.composed.stop]]
-        composed, replaced = ((n["start"] >= first) & (n["start"] < stop) for n in (old, given))
-        return self.given._replace(notes=np.concatenate([old[composed], given[~replaced]]))
+        inside, given_inside = ((n["start"] >= first) & (n["start"] < stop) for n in (notes, given))
+        return self.given._replace(notes=np.concatenate([notes[inside], given[~given_inside]]))
 
     def _opening(self) -> np.ndarray:
-        """The ids before the region: bar lines and given notes, up to the beginning of the
-        region."""
+        """The ids before the region: bar lines and given notes up to :attr:`begin`."""
         bars, notes, start = self.given.bars, self.given.notes, self.given.notes["start"]
         earlier = NoteStream(bars[: self.bar + 1], notes[start < self.lines[self.bar]])
         in_bar = NoteStream(bars, notes[start < self.begin]).in_bars(self.bar, self.bar + 1)
@@ -162,13 +164,13 @@ class BarInfill(Infill):
         return np.append(ids, write(in_bar, self.table)[FIELDS_PER_NOTE:])
 
     def _bar_lines(self) -> np.ndarray:
-        """(B, 5) the ids of the bar lines, with the earlier bar that each bar repeats. In a
-        variation the repeated bars are those of the notes that are varied."""
+        """(B, 5) the ids of the bar lines. The bars that they name as repeated are those of the
+        given notes or, in a variation, of the notes that are varied."""
         ids = write(self.ahead, self.table)
         return np.stack([bar[0] for bar in by_bar(ids, self.table)])
 
     def _groups(self, ids: np.ndarray) -> list[list[Group]]:
-        """The groups in each bar."""
+        """The groups of notes and chords in each bar of ``ids``."""
         bars = by_bar(ids, self.table)
         return [[Group.of(self.table, group) for group in bar[1:].tolist()] for bar in bars]
 
@@ -202,12 +204,12 @@ class BarInfill(Infill):
         return np.concatenate([opening, controls, *(rows.reshape(-1) for rows in groups)])
 
     def _groups_ahead(self) -> list[np.ndarray]:
-        """The groups ahead, (n, 5), of the current bar and of each bar after it."""
+        """The groups (n, 5) that stand ahead of the current bar and of each bar after it."""
         bars, stop = self.ahead.bars, self.composed.stop
         if self.brief.is_gap:
             stop = min(stop + TAIL_BARS, len(bars))
         sizes = FIELDS_PER_NOTE * (1 + np.bincount(self.ahead.bar, minlength=len(bars)))
-        look, room = LOOKAHEAD_BARS, int(AHEAD_SHARE * self.context)
+        look, room = LOOKAHEAD_BARS, int(AHEAD_SHARE * self.context)  # in bars, in ids
         if self.brief.is_gap and sizes[self.bar : stop].sum() < room:
             look = len(bars)
         while look > 1 and sizes[self.bar : self.bar + look].sum() > room:
@@ -239,57 +241,55 @@ class BarInfill(Infill):
         return [BarRow(new, state.copy(), given) for _ in range(count)]
 
     def absorb(self) -> None:
-        whole = len(self.row.piece) - len(self.row.piece) % FIELDS_PER_NOTE
-        self.piece = np.concatenate([self.piece, np.array(self.row.piece[:whole], np.int64)])
+        stop = len(self.row.piece) - len(self.row.piece) % FIELDS_PER_NOTE  # of complete groups
+        self.piece = np.concatenate([self.piece, np.array(self.row.piece[:stop], np.int64)])
         self.bar, self.done = self.row.bar, self.row.done
         self.here = int(self.lines[self.bar])
 
-    # ------------------------------------------------------------------------------ its penalties
+    # ---------------------------------------------------------------------------------- penalties
 
     def penalties(self) -> list[RowPenalty]:
-        """As in the base class; what favours new notes applies to given notes, too. A bar that
-        repeats an earlier one favours the notes of that bar; with ``sampling.habits`` other bars
-        favour the rhythm of the bar before, except in a variation."""
+        """As in the base class. Gains apply to given notes, too, the other penalties do not."""
         habits, given, bass = self.sampling.habits, self.given, self._bass()
-        # The new parts of one voice, other than the bass, have a tune.
+        # A new part of one voice, other than the bass, is a melody.
         melodies = {p for p, habit in self.brief.habits.items() if p != BASS and habit.voices == 1}
         back = self.bars_back()
-        steady = habits and not self.is_variation
-        favoured: list[SparsePenalty] = [
-            partial(as_in_earlier_bar, back=back, steady=steady, melodies=melodies),
+        same_rhythm = habits and not self.is_variation
+        gains: list[SparsePenalty] = [
+            partial(as_in_earlier_bar, back=back, same_rhythm=same_rhythm, melodies=melodies),
             bass_on_bar_line,
         ]
         if not self.brief.is_gap:  # the parts of a gap may rest
-            favoured.append(filling_parts)
+            gains.append(filling_parts)
         if bass is not None:
-            favoured.append(partial(on_root, bass=bass))
+            gains.append(partial(on_root, bass=bass))
         if self.drummers:
             drummer = self.drummers[sum(self.seed) % len(self.drummers)]
-            favoured.append(partial(drummer_strokes, drummer=drummer, sections=self.sections))
+            gains.append(partial(drummer_strokes, drummer=drummer, sections=self.sections))
         costs: list[SparsePenalty] = []
         if habits:
             costs += [HarmonicFit(given.notes, melodies, bass), low_thirds]
             if self.brief.is_gap:
                 later = given.notes[given.notes["start"] >= self.stop][::-1].tolist()
-                following = {part: (at, tone) for at, part, tone, *_ in later if part in melodies}
+                following = {p: (step, tone) for step, p, tone, *_ in later if p in melodies}
                 costs.append(partial(lead_into, following=following))
-            else:  # the music around a gap may stay on one pitch
+            else:  # not in a gap: the music around it may stay on one pitch
                 chordal = {p for p, h in self.brief.habits.items() if h.voices >= CHORD_NOTES}
                 rate = self.stats.repetition_rate
                 costs.append(partial(same_pitch, parts=melodies | chordal, target=rate))
-                others = (CHORD, DRUMS, *self._given_basses())
-                tune = given.notes[~np.isin(given.notes["part"], others)]
-                # A requested register overrides the range of a part.
-                low = {p for p in chordal if self.brief.habits[p].high < ANY.high}
-                costs.append(partial(over_tune, parts=low, tune=tune))
+                no_tune = (CHORD, DRUMS, *self._given_basses())
+                tune = given.notes[~np.isin(given.notes["part"], no_tune)]
+                # A requested register removes the limits on a part's range, and so this one.
+                ranged = {p for p in chordal if self.brief.habits[p].high < ANY.high}
+                costs.append(partial(over_tune, parts=ranged, tune=tune))
         if self.unlike is not None:
             costs.append(self._unlike(*self.unlike))
-        return [*super().penalties(), summed(*favoured), sparing_given(summed(*costs))]
+        return [*super().penalties(), summed(*gains), sparing_given(summed(*costs))]
 
     def bars_back(self) -> np.ndarray:
-        """(B,) for each bar, how many bars before it the bar lies whose notes are favoured, 0 for
-        none: :attr:`repeats` or, with ``sampling.habits``, the bars that repeat each other by their
-        given notes without the chords."""
+        """(B,) for each bar, the distance in bars to the earlier bar that it should copy, or 0:
+        ``repeats`` or, with ``sampling.habits``, the repetitions in the given notes without the
+        chords."""
         bars, notes = self.given.bars, self.given.notes
         if self.repeats is not None:
             return self.repeats
@@ -298,31 +298,30 @@ class BarInfill(Infill):
         return repeated(self.given._replace(notes=notes[notes["part"] != CHORD]))
 
     def _bass(self) -> Bass | None:
-        """The bass, if it is composed. Else, in an accompaniment without a given bass, the lowest
-        new part with several voices, as far as it has the pitches of a bass, unless a requested
-        register overrides its range."""
+        """The part that acts as the bass: the bass itself, if it is composed; else, in an
+        accompaniment without a given bass, the lowest new part with several voices, at the pitches
+        of a bass, but not if a requested register removes the limits on its range."""
         if BASS in self.parts:
             return Bass()
         usual = self.stats.parts.get(BASS)
-        lowest = {
+        lows = {
             part: habit.low
             for part, habit in self.brief.habits.items()
             if habit.voices > 1 and part != DRUMS and habit.high < ANY.high
         }
-        if self.brief.is_gap or usual is None or self._given_basses() or not lowest:
+        if self.brief.is_gap or usual is None or self._given_basses() or not lows:
             return None
-        return Bass(min(lowest, key=lowest.__getitem__), usual.low, usual.high)
+        return Bass(min(lows, key=lows.__getitem__), usual.low, usual.high)
 
     def _given_basses(self) -> list[int]:
-        """The given parts whose median pitch is one of a bass."""
+        """The given parts whose median pitch is at most the highest usual pitch of a bass."""
         notes, usual = self.given.notes, self.stats.parts.get(BASS)
         parts = {*notes["part"].tolist()} - {CHORD, DRUMS} if usual else ()
         pitches = {part: notes["pitch"][notes["part"] == part] for part in parts}
         return [part for part in parts if usual and np.median(pitches[part]) <= usual.high]
 
     def _unlike(self, other: Self, nats: float) -> SparsePenalty:
-        """The penalty on a random half of the new notes of the version ``other``; the other half
-        may stay."""
+        """The penalty on a random share of the new notes of the version ``other``."""
         given, all_notes = (
             {(bar, group.key) for bar, groups in enumerate(self._groups(ids)) for group in groups}
             for ids in (write(self.given, self.table), other.piece)

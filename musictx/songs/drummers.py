@@ -1,8 +1,8 @@
 """Styles of drums: drummers, with the probability of each kind of drum at each place of a bar.
 
-A model's card may contain drummers by style (``scripts/ships/song.yaml``). A drum part is steered
-towards one of them: the log-probability under this drummer of the next stroke, and of silence
-before it, is added to the logits of the model.
+A model card may contain drummers by style (``scripts/ships/song.yaml``). A drum part is steered
+towards one of them: the log-probabilities that this drummer gives to the next stroke, and to no
+stroke before it, are added to the logits of the model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from musictx.bundle import Bundle
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
 from musictx.sampling.strengths import SECTION_BARS
-from musictx.songs.strengths import RAREST, STYLE_WEIGHT, SUREST
+from musictx.songs.strengths import GREATEST_PROBABILITY, LEAST_PROBABILITY, STYLE_WEIGHT
 from musictx.tokens.stream import STEPS
 
 #: The drums of a kit by kind, with their numbers in General MIDI; drummers play no other drums.
@@ -31,13 +31,12 @@ KINDS = {
     "pedal hat": (44,),
 }
 KICK, CRASH = (list(KINDS).index(kind) for kind in ("kick", "crash"))
-#: The places of a quarter note that a drummer tells apart: sixteenths and triplet eighths.
+#: The steps of a quarter note at which a drummer may strike: sixteenths and triplet eighths.
 PLACES = (0, 6, 8, 12, 16, 18)
-#: Quarter notes in the bars in which the drummers were measured.
+#: Quarter notes in a bar of a drummer: 4/4.
 QUARTERS = 4
 #: The names in the card of the default style, and of the drummers for the last bar of a section.
 USUAL, FILLS = "usual", "fills"
-
 
 #: (128,) the number of the kind of each drum; len(KINDS) for a drum of no kind.
 KIND_OF = np.full(128, len(KINDS))
@@ -49,7 +48,7 @@ IN_KIT = np.isin(np.arange(128), [*itertools.chain(*KINDS.values())])
 
 def to_text(rates: np.ndarray) -> str:
     """A drummer as text for the card. ``rates`` (K, 24) are the shares of bars that have a stroke
-    of each kind at each place; the text has a digit for each, the share times nine."""
+    of each kind at each place; the text has a digit for each: the share times 9, rounded."""
     return " ".join("".join(map(str, row)) for row in np.round(9 * rates.clip(0, 1)).astype(int))
 
 
@@ -57,7 +56,7 @@ def from_text(drummer: str) -> np.ndarray:
     """(K, :data:`QUARTERS` * ``STEPS``) the probability of a stroke of each kind at each step, from
     the text of :func:`to_text`. Cards of version 1.0 end with the ride."""
     rows = np.array([[int(digit) for digit in row] for row in drummer.split()]) / 9
-    rows = rows.clip(0.0, SUREST)
+    rows = rows.clip(0.0, GREATEST_PROBABILITY)
     steps = [STEPS * quarter + at for quarter in range(QUARTERS) for at in PLACES]
     rates = np.zeros((len(KINDS), QUARTERS * STEPS))
     rates[: len(rows), steps] = rows
@@ -65,13 +64,15 @@ def from_text(drummer: str) -> np.ndarray:
 
 
 class Drummer:
-    """The probability of each next stroke under one drummer, while a bar of 4/4 is written.
+    """The probabilities that one drummer gives to the next stroke in an unfinished bar.
 
-    rates   (K, S): the probability of a stroke of each kind at each step
+    rates   (K, S) the probability of a stroke of each kind at each step
     weight  the factor of all log-probabilities
     tones   (n,) the drums of the vocabulary, in its order
-    fill    the rates in the last bar of a section, from its first stroke on; if given, the first
-            bar of the next section begins with a kick and a crash cymbal
+    fill    (K, S) ``rates`` in the last bar of a section, from the first stroke of the fill on; if
+            given, the first bar of the next section begins with a kick and a crash cymbal
+
+    closing, opening  this drummer in the last and the first bar of a section
     """
 
     def __init__(
@@ -88,65 +89,66 @@ class Drummer:
             self.opening = Drummer(opening, STYLE_WEIGHT, tones)
         self.kinds = KIND_OF[tones]
         extended = np.append(rates, np.zeros((1, self.steps)), axis=0)  # for drums of no kind
-        self._yes = weight * np.log(extended.clip(RAREST, 1.0))
-        self._no = weight * np.log1p(-rates.clip(0.0, 1.0 - np.finfo(float).eps))
-        #: Nats for no stroke at all before each step.
-        self._none = np.append(0.0, self._no.sum(0).cumsum())
-        #: The last drum of each kind, after which it cannot come at the same step.
+        self._log_stroke = weight * np.log(extended.clip(LEAST_PROBABILITY, 1.0))
+        self._log_rest = weight * np.log1p(-rates.clip(0.0, 1.0 - np.finfo(float).eps))
+        #: ln p of no stroke from the beginning of the bar to before each step.
+        self._log_silence = np.append(0.0, self._log_rest.sum(0).cumsum())
+        #: The last drum of each kind: after a later one, the kind cannot come at the same step.
         kinds = range(len(KINDS))
         self._last = np.array([np.append(tones[self.kinds == n], -1).max() for n in kinds])
         self._tones = tones
 
-    def _open(self, struck: Sequence[int]) -> np.ndarray:
+    def _possible(self, struck: Sequence[int]) -> np.ndarray:
         """(K,) bool: the kinds that may still be struck at a step after the drums ``struck``. Drums
         of one step are written in the order of their numbers, at most one of each kind."""
-        may_come: np.ndarray = self._last > max(struck, default=-1)
-        may_come[[kind for kind in KIND_OF[[*struck]] if kind < len(KINDS)]] = False
-        return may_come
+        possible: np.ndarray = self._last > max(struck, default=-1)
+        possible[[kind for kind in KIND_OF[[*struck]] if kind < len(KINDS)]] = False
+        return possible
 
-    def log_prob_onset(self, step: int, struck: Sequence[int]) -> np.ndarray:
-        """(S + 1,) ln p that no further stroke comes before each step from ``step`` on; the last
-        entry is for no further stroke in the bar. ``struck`` are the drums of ``step`` so far."""
-        nats = self._none - self._none[step]
-        passed = self._no[self._open(struck), step].sum() - self._no[:, step].sum()
+    def log_prob_silence(self, step: int, struck: Sequence[int]) -> np.ndarray:
+        """(S + 1,) ln p that no further stroke comes before each step; the last entry is for the
+        end of the bar, those before ``step`` are undefined. ``struck``: the drums of ``step``."""
+        nats = self._log_silence - self._log_silence[step]
+        passed = self._log_rest[self._possible(struck), step].sum() - self._log_rest[:, step].sum()
         nats[step + 1 :] += passed
         nats[step] = 0.0
         return nats
 
     def log_prob_hit(self, step: int, struck: Sequence[int]) -> float:
-        """ln p of at least one further stroke at a step."""
-        none = float(self._no[self._open(struck), step].sum()) / self.weight
-        return self.weight * float(np.log(max(-np.expm1(none), RAREST)))
+        """ln p of at least one further stroke at ``step``, after the drums ``struck``."""
+        log_rest = float(self._log_rest[self._possible(struck), step].sum()) / self.weight
+        return self.weight * float(np.log(max(-np.expm1(log_rest), LEAST_PROBABILITY)))
 
     def log_prob_drum(self, step: int, struck: Sequence[int]) -> np.ndarray:
-        """(n,) ln p of each drum as the next one at a step."""
-        nats, may_come = self._yes[self.kinds, step].copy(), self._open(struck)
-        nats[~np.append(may_come, False)[self.kinds]] = self.weight * np.log(RAREST)
-        for kind in np.flatnonzero(may_come):
+        """(n,) ln p of each drum as the next one at ``step``, after the drums ``struck``."""
+        nats, possible = self._log_stroke[self.kinds, step].copy(), self._possible(struck)
+        nats[~np.append(possible, False)[self.kinds]] = self.weight * np.log(LEAST_PROBABILITY)
+        for kind in np.flatnonzero(possible):
             later = (self._tones > self._last[kind]) & (self.kinds != kind)
-            nats[later] += self._no[kind, step]
+            nats[later] += self._log_rest[kind, step]
         return nats
 
 
 def section_begins(first: int, stop: int, marks: Collection[int]) -> set[int]:
-    """The numbers of the bars after ``first``, up to ``stop``, at which a section begins: the bars
-    in ``marks``, and each bar that is :data:`SECTION_BARS` after the last such bar or ``first``."""
-    begins, since = set(), first
+    """The numbers of the bars after ``first``, up to ``stop``, that begin a section: those in
+    ``marks``, and each bar that is :data:`SECTION_BARS` after the last such bar or ``first``."""
+    begins, last = set(), first
     for bar in range(first + 1, stop + 1):
-        if bar in marks or bar - since == SECTION_BARS:
+        if bar in marks or bar - last == SECTION_BARS:
             begins.add(bar)
-            since = bar
+            last = bar
     return begins
 
 
-def players(
-    bundle: Bundle, wanted: Mapping[str, int], style: str | None, score: Score
+def choose_drummers(
+    bundle: Bundle, named_parts: Mapping[str, int], style: str | None, score: Score
 ) -> list[Drummer]:
-    """The drummers of a style, or the usual drummers; empty if drums are not among the parts
-    ``wanted`` for ``score``. Raises ``UserError`` for a style that cannot be followed."""
+    """The drummers of ``style``, or for ``None`` the usual drummers; empty if drums are not among
+    the ``named_parts`` to compose. Raises ``UserError`` for a style that the model does not have
+    or that does not fit the meters of ``score``."""
     drummers = bundle.card.get("drummers") or {}
     styles = [name for name in drummers if name not in (USUAL, FILLS)]
-    if DRUMS not in wanted.values():
+    if DRUMS not in named_parts.values():
         if style is not None:
             raise UserError(
                 f"style={style}: only drums have styles, of this model "
@@ -154,16 +156,15 @@ def players(
             )
         return []
     if style is not None and style not in styles:
-        instead = f"expected one of {', '.join(styles)}" if styles else "this model knows no styles"
-        raise UserError(f"style={style}: {instead}")
+        expected = f"expected one of {', '.join(styles)}" if styles else "this model has no styles"
+        raise UserError(f"style={style}: {expected}")
     quarters = 4 * score.meters["numerator"] / score.meters["denominator"]
     if style is not None and len(quarters) and not (quarters == QUARTERS).any():
         raise UserError(
             f"style={style}: the drummers of this style play in 4/4, and no bar of the file is; "
             "leave style out"
         )
-    table = bundle.tokenizer.vocabulary
-    tones = table.values_in("drum")
+    tones = bundle.tokenizer.vocabulary.values_in("drum")
     texts, fills = (drummers.get(name, ()) for name in (style or USUAL, FILLS))
     return [
         Drummer(

@@ -2,10 +2,10 @@
 
 A new letter is a section that continues the piece and differs from the sections before it. A
 repeated letter begins with a copy of the section's first bar and continues with a variation of the
-section in the same chords, about as similar as returning sections are in songs (scripts/LOG.md). If
+section in the same chords, about as similar as repeated sections are in songs (scripts/LOG.md). If
 the letter has a prime, the second half of the section is composed anew. The last bar of the piece
-is not varied. The last bar of a new section before a returning one is composed anew, so that it
-leads to the return.
+is not varied. The last bar of a new section before a repeated one is composed again, so that it
+leads to the repetition.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from musictx.songs.chord_estimation import implied
 from musictx.songs.chord_sheet import with_markers, without_chords
 from musictx.songs.new_pieces import new_piece, shared_options
 from musictx.songs.penalties import section_contrast
-from musictx.songs.strengths import PRIMED
+from musictx.songs.strengths import PRIMED_SHARE
 
 #: The most bars of a primer, which is the first section.
 MOST_BARS = 64
-#: Notes that begin at most so many seconds before a bar line belong to the bar after it.
+#: Notes that begin at most this many seconds before a bar line belong to the bar after it.
 NEAR = 0.005
 
 
@@ -54,9 +54,9 @@ def piece(
     progress: Progress | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> Sample:
-    """Compose a piece in the form ``request.form``, with a model that has control tokens. Its first
-    section is ``primer``, or a new section by ``plan`` if that is ``None``. Its events are emitted
-    when it is done."""
+    """Compose a piece in the form ``request.form``, with a model that has control tokens. The first
+    section is ``primer`` or, for ``None``, a new section by ``plan``. The events of the piece are
+    emitted when it is complete."""
     sample = _Composition(bundle, request, primer, plan, seed, progress).sample()
     if on_event is not None:
         emit_all(sample.score.notes[sample.score.notes["start"] >= sample.seam - NEAR], on_event)
@@ -64,12 +64,12 @@ def piece(
 
 
 class _Composition:
-    """A piece that is composed section by section.
+    """A piece that is composed section by section; bar 0 is the first bar of the first section.
 
-    piece  the whole bars composed so far
+    piece  the primer, then the complete bars composed so far
     bars   the number of bars in a section
-    first  the number of the bar in which the first section begins, after a pick-up if there is one
-    count  the number of bars composed so far, from ``first`` on
+    first  the number of bars before the first section: rests and a pick-up
+    count  the number of bars so far, without these
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class _Composition:
         if primer is None:
             return
         clock = primer.beats
-        begins = float(self.tokenizer.clock(primer).offset)
-        self.first = max(clock.bar_at(begins) - 1, int(clock.pickup))
+        begin = float(self.tokenizer.clock(primer).offset)
+        self.first = max(clock.bar_at(begin) - 1, int(clock.pickup))
         last = clock.bar_at(primer.duration, ends=True)
         self.bars = request.bars or last - self.first
         if not len(primer) or self.bars > MOST_BARS:
@@ -104,7 +104,7 @@ class _Composition:
 
     def sample(self) -> Sample:
         sections = sections_of(self.request.form or "")
-        names, bars, given = [name for name, _ in sections], self.bars, self.count
+        names, bars, given_bars = [name for name, _ in sections], self.bars, self.count
         for number, name in enumerate(names):
             if name in names[:number]:
                 self._repeat_section(names.index(name) * bars)
@@ -112,19 +112,20 @@ class _Composition:
                 earlier = {names.index(letter) for letter in names[:number]}
                 self._continue_to((number + 1) * bars, sorted(earlier))
         for number, (name, primes) in enumerate(sections):
-            last, ending = (number + 1) * bars, number + 1 == len(sections)
-            if name in names[:number]:  # the last bar of the piece stays
-                anew = max(round(PRIMED * bars), 1) if primes else 0
-                self._recompose_bars(last - bars + 1, last - max(anew, ending), is_variation=True)
-                self._recompose_bars(last - max(anew, ending), last - ending)
-            elif not ending and names[number + 1] in names[: number + 1]:
-                self._recompose_bars(last - (last > given), last)
+            stop, is_last = (number + 1) * bars, number + 1 == len(sections)
+            if name in names[:number]:
+                new_bars = max(round(PRIMED_SHARE * bars), 1) if primes else 0
+                varied_stop = stop - max(new_bars, is_last)
+                self._recompose_bars(stop - bars + 1, varied_stop, is_variation=True)
+                self._recompose_bars(varied_stop, stop - is_last)  # the last bar of the piece stays
+            elif not is_last and names[number + 1] in names[: number + 1] and stop > given_bars:
+                self._recompose_bars(stop - 1, stop)
         titles = [
             (self._seconds(number * bars), name + primes)
             for number, (name, primes) in enumerate(sections)
         ]
         score = with_markers(self.piece, titles)
-        seam = self._seconds(given) if given else 0.0
+        seam = self._seconds(given_bars) if given_bars else 0.0
         count = int((score.notes["start"] >= seam - NEAR).sum())
         length = self._seconds(len(sections) * bars) - seam
         new = [mark for mark in score.markers if mark[0] >= seam - NEAR]
@@ -132,15 +133,15 @@ class _Composition:
         return Sample(score, seam, np.empty(0, np.uint16), count, length, "seconds", chords)
 
     def _line(self, bar: int) -> float:
-        """Quarter notes from the beginning of the piece to the line of a bar; from 0."""
+        """Quarter notes from the beginning of the piece to the beginning of ``bar``."""
         return self.piece.beats.bar_line(0.0, self.first + bar)
 
     def _seconds(self, bar: int) -> float:
-        """Seconds from the beginning of the piece to the line of a bar; from 0."""
+        """Seconds from the beginning of the piece to the beginning of ``bar``."""
         return self.piece.beats.seconds(self._line(bar))
 
     def _cut(self, bars: int) -> None:
-        """Cut off the piece after so many bars."""
+        """Cut off the piece after ``bars`` bars of its sections."""
         end = self._seconds(bars)
         piece = until(timeline.cut(self.piece, end - NEAR), end)
         meters = piece.meters[piece.meters["time"] < end - NEAR]
@@ -149,9 +150,9 @@ class _Composition:
         self.count = bars
 
     def _continue_to(self, stop: int, earlier: Sequence[int]) -> None:
-        """Continue the piece up to the bar ``stop``, unlike the sections numbered ``earlier``; a
-        piece without a note begins anew. A pick-up does not count as a bar, so a piece that begins
-        with one may need a second continuation."""
+        """Continue the piece to ``stop`` bars, in contrast to the sections numbered ``earlier``, or
+        begin it if it has no notes. A pick-up is not counted, so a piece that begins with one may
+        need a second continuation."""
         if not len(self.piece):
             request = replace(self.request, form=None, bars=stop)
             sample = new_piece(
@@ -161,14 +162,14 @@ class _Composition:
             self._cut(stop)
         while self.count < stop:
             primer, grid = self._primer()
-            contrast = self._contrast(grid, stop, earlier) if earlier else []
+            penalties = self._contrast(grid, stop, earlier) if earlier else []
             request = replace(self.request, form=None, bars=stop - self.count, samples=1, end="cut")
             ((_, sample),) = continuations(
                 self.bundle,
                 [primer],
                 request,
                 seeds=[next(self.seeds)],
-                penalties=contrast,
+                penalties=penalties,
                 progress=self._progress_from(self.piece.duration),
             )
             score = with_markers(sample.score, sample.chords)
@@ -179,8 +180,8 @@ class _Composition:
             self._cut(min(max(bars, self.count + 1), stop))
 
     def _contrast(self, grid: BarredScore, stop: int, earlier: Sequence[int]) -> list[Penalty]:
-        """The penalty on likeness to the sections numbered ``earlier``; empty if bars differ in
-        length."""
+        """The penalty on similarity to the sections numbered ``earlier``, for a section that ends
+        with the bar before ``stop``; an empty list if bars differ in length."""
         lines = grid.bars.lines[grid.bars.before + self.first :]
         steps = {int(length) for length in np.diff(lines[: self.count + 1])}
         if len(steps) > 1:
@@ -197,11 +198,11 @@ class _Composition:
         return [penalty]
 
     def _primer(self) -> tuple[Primer, BarredScore]:
-        """The piece up to the line of the next bar to compose, as a primer, and its grid."""
+        """The piece up to the next bar to compose, as a primer, and its notes in bars."""
         lent = parts.lend_programs(self.bundle, self.piece)
         score = parts.with_model_programs(self.bundle, self.piece, lent)
-        inside = score.beats.seconds(self._line(self.count) + 1 / 8)  # within that bar
-        grid = self.tokenizer.grid(score, self.tokenizer.clock(score).offset, inside)
+        moment = score.beats.seconds(self._line(self.count) + 1 / 8)  # within that bar
+        grid = self.tokenizer.grid(score, self.tokenizer.clock(score).offset, moment)
         stream = grid.stream
         notes = stream.in_bars(0, len(stream.bars) - 1).notes
         ids = self.tokenizer.write(stream._replace(notes=notes))
@@ -209,23 +210,23 @@ class _Composition:
         return idiom_of(self.tokenizer).before_bar_line(primer), grid
 
     def _repeat_section(self, source: int) -> None:
-        """Append a copy of the section that begins with the bar ``source``."""
+        """Append a copy of the section that begins with the bar ``source``, and of its chords."""
         begin, end = self._seconds(source), self._seconds(source + self.bars)
         clock = self.piece.beats
         shift = self._line(self.count) - self._line(source)  # in quarter notes
 
-        def later(seconds: Any) -> Any:
+        def move(seconds: Any) -> Any:
             return clock.seconds(clock.quarters(seconds) + shift)
 
         def inside(times: Any) -> Any:
             return (times >= begin - NEAR) & (times < end - NEAR)
 
         notes = self.piece.notes[inside(self.piece.notes["start"])].copy()
-        notes["start"], notes["end"] = later(notes["start"]), later(np.minimum(notes["end"], end))
+        notes["start"], notes["end"] = move(notes["start"]), move(np.minimum(notes["end"], end))
         pedals = self.piece.pedals[inside(self.piece.pedals["time"])].copy()
-        pedals["time"] = later(pedals["time"])
+        pedals["time"] = move(pedals["time"])
         chords = [
-            (max(float(later(time)), 0.0), text)
+            (max(float(move(time)), 0.0), text)
             for time, text in self.piece.markers
             if inside(time) and parse_name(text) is not None
         ]
@@ -237,8 +238,8 @@ class _Composition:
         self.count += self.bars
 
     def _recompose_bars(self, first: int, stop: int, *, is_variation: bool = False) -> None:
-        """Compose the bars from ``first`` to before ``stop`` anew on all tracks and in the same
-        chords, or as a variation of themselves if ``is_variation``."""
+        """Compose the bars from ``first`` to before ``stop`` again, on all tracks and to the same
+        chords; with ``is_variation`` as a variation of these bars."""
         begin = self._seconds(first)
         if first >= stop or begin >= self.piece.duration - NEAR:
             return
@@ -259,8 +260,7 @@ class _Composition:
         )
         self.piece = replace(sample.score, file=b"")
 
-    def _progress_from(self, before: float) -> Progress | None:
-        """A progress callback for music that begins ``before`` seconds into the piece; ``None`` if
-        there is no callback."""
+    def _progress_from(self, begin: float) -> Progress | None:
+        """The progress callback for music that begins ``begin`` seconds into the piece, if any."""
         progress = self.progress
-        return progress and (lambda count, seconds: progress(count, before + seconds))
+        return progress and (lambda count, seconds: progress(count, begin + seconds))

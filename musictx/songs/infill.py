@@ -1,4 +1,4 @@
-"""Infilling of songs, and accompaniments to a melody or to chords, by models of notes in bars: see
+"""Infilling of songs, and accompaniments to a melody or to chords, by models with bar tokens: see
 :mod:`musictx.apps.infill`."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from musictx.songs.chord_estimation import implied, search
 from musictx.songs.infill_penalties import BASS
 from musictx.songs.lead_in import LeadIn
 from musictx.songs.loops import Loop
-from musictx.songs.strengths import QUIETER
+from musictx.songs.strengths import LOUDNESS_RATIO
 
 
 def compose(
@@ -46,45 +46,44 @@ def compose(
     progress: Progress | None,
     on_event: OnEvent | None,
 ) -> Iterator[Sample]:
-    """Do what :func:`.compose_versions` does, with a model of notes in bars: compose to the chords
-    that the file names or the given notes imply, and in a loop if the request says so. Drums are
-    composed after the other parts."""
+    """Do what :func:`.compose_versions` does, with a model with bar tokens: compose to the chords
+    that the file names or the given notes imply, as a loop if ``request.loop``. In an accompaniment
+    drums are composed after the other parts."""
     task = with_beats(bundle, task, request)
     named_parts, style = parts.find_parts(bundle, task.add), getattr(request, "style", None)
-    players = drummers.players(bundle, named_parts, style, task.score)
+    players = drummers.choose_drummers(bundle, named_parts, style, task.score)
     has_drums = DRUMS in named_parts.values()
     if isinstance(request, AccompanyConfig) and has_drums and len(named_parts) > 1:
         yield from _drums_last(bundle, task, request, seed, named_parts, progress, on_event)
         return
-    bare, task = task, with_chords(task)
+    chordless_task, task = task, with_chords(task)
     loop = Loop(task) if request.loop else None
     layout: Loop | LeadIn | None = loop
     if not (loop or task.is_gap or has_drums or task.score.pulse):
         layout = LeadIn(task, _beginning(task))
-    laid_out = layout.laid_out() if layout else task
-    score, brief = arrange(bundle, laid_out, request, _usual_levels(bundle, laid_out))
+    model_task = layout.model_task() if layout else task
+    score, brief = arrange(bundle, model_task, request, _usual_levels(bundle, model_task))
     if not task.is_gap:
-        brief = replace(brief, begin=_beginning(laid_out))
+        brief = replace(brief, begin=_beginning(model_task))
     varied = score if task.is_variation else None
-    region = BarInfill(bundle, brief, players, varied, laid_out.repeats)
-    length = laid_out.end - laid_out.begin
+    region = BarInfill(bundle, brief, players, varied, model_task.repeats)
+    length = model_task.end - model_task.begin
     share = (task.end - task.begin) / length if length else 1.0
     callbacks: dict[str, Any] = {
         "progress": progress and (lambda count, seconds: progress(count, seconds * share)),
         "on_event": None if loop else on_event,
         "take": layout and layout.notes,
     }
-    written = bare if [*named_parts.values()] == [DRUMS] else task  # drums follow no chords
-    for version in compose_region(region, laid_out, score, request, seed, **callbacks):
+    drums_only = [*named_parts.values()] == [DRUMS]  # they follow no chords, so none are written
+    for version in compose_region(region, model_task, score, request, seed, **callbacks):
         if layout:
             version = version._replace(chords=layout.chords(version.chords))
-        piece = make_sample(bundle, written, version)
-        yield replace(piece, score=loop.ended(piece.score)) if loop else piece
+        sample = make_sample(bundle, chordless_task if drums_only else task, version)
+        yield replace(sample, score=loop.with_end(sample.score)) if loop else sample
 
 
 def _beginning(task: Task) -> float:
-    """The seconds at which an accompaniment begins: its chords may begin before the first given
-    note."""
+    """The time in seconds at which an accompaniment begins: with the first given note or chord."""
     begins = [time for time, chord in chord_changes(task.given) if chord != NONE]
     return min([task.begin, *begins])
 
@@ -98,19 +97,19 @@ def _drums_last(
     progress: Progress | None,
     on_event: OnEvent | None,
 ) -> Iterator[Sample]:
-    """Compose the parts other than drums, and drums to each version. Composed at once, the other
-    parts would strike where the drummer does: the place of a note is drawn before its part.
+    """Compose versions of the other parts, then drums to each. If all were composed at once, the
+    other parts would begin notes where the drummer strikes: a place is drawn before its part.
 
-    A requested density is divided as the usual one is. Register and polyphony are those of the
-    other parts. Events are those of finished versions."""
+    A requested density is divided by the usual densities; register and polyphony apply to the
+    other parts. Events are emitted when a version is finished."""
     (drums,) = (name for name, part in named_parts.items() if part == DRUMS)
     names = [name for name in task.add if name != drums]
     usual = bundle.stats.parts
     rates = {name: usual.get(part, ANY).density for name, part in named_parts.items()}
     share = rates[drums] / total if (total := sum(rates.values())) else 1 / len(rates)
     pitched = replace(_with_density(request, 1 - share), add=",".join(names), style=None)
-    alone = _with_density(request, share)
-    alone = replace(alone, add=drums, samples=1, register=None, polyphony=None)
+    drums_alone = _with_density(request, share)
+    drums_alone = replace(drums_alone, add=drums, samples=1, register=None, polyphony=None)
     composed: dict[str, float] = {}  # seconds of the drums, and of the other parts
 
     def report(part: str, earlier: float, count: int, seconds: float) -> None:
@@ -118,8 +117,8 @@ def _drums_last(
         if progress is not None:
             progress(count, sum(composed.values()) / 2)
 
-    others, of_others = replace(task, add=(*names,)), partial(report, "others", 0.0)
-    versions = compose(bundle, others, pitched, seed, progress=of_others, on_event=None)
+    task_of_others, report_others = replace(task, add=(*names,)), partial(report, "others", 0.0)
+    versions = compose(bundle, task_of_others, pitched, seed, progress=report_others, on_event=None)
     first = timeline.first_free(task.score)
     for number, version in enumerate(versions):
         notes = version.score.notes
@@ -129,18 +128,20 @@ def _drums_last(
             notes=np.concatenate([task.given.notes, new]),
             markers=version.score.markers,
         )
-        to_them = replace(task, score=version.score, given=given, add=(drums,))
-        of_drums = partial(report, "drums", number * (task.end - task.begin))
-        (piece,) = compose(bundle, to_them, alone, seed + number, progress=of_drums, on_event=None)
+        drum_task = replace(task, score=version.score, given=given, add=(drums,))
+        report_drums = partial(report, "drums", number * (task.end - task.begin))
+        (sample,) = compose(
+            bundle, drum_task, drums_alone, seed + number, progress=report_drums, on_event=None
+        )
         if on_event is not None:
-            notes = piece.score.notes
+            notes = sample.score.notes
             emit_all(notes[notes["track"] >= first], partial(on_event, number))
-        ended = version.ended if version.ended == "stuck" else piece.ended
-        yield replace(piece, notes=version.notes + piece.notes, ended=ended)
+        ended = version.ended if version.ended == "stuck" else sample.ended
+        yield replace(sample, notes=version.notes + sample.notes, ended=ended)
 
 
 def _with_density(request: AccompanyConfig, share: float) -> AccompanyConfig:
-    """``request`` with a ``share`` of its density, if it has one."""
+    """``request`` with its density, if any, multiplied by ``share``."""
     density = request.sampling.density
     if density is None:
         return request
@@ -149,8 +150,8 @@ def _with_density(request: AccompanyConfig, share: float) -> AccompanyConfig:
 
 def _usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:
     """The usual density, register, loudness and polyphony of a melody with its accompaniment.
-    Without targets for them the model writes short notes, as loud and as high as the melody. What
-    accompanies a bass lies above it."""
+    Without them as targets, the model writes short notes, as loud and as high as the melody. If the
+    given notes are a bass, there is no register: their accompaniment lies above them."""
     levels, notes = usual_levels(bundle, task), task.given.notes
     bass = bundle.stats.parts.get(BASS)
     if bass and len(notes) and np.median(notes["pitch"]) <= bass.high:
@@ -158,13 +159,13 @@ def _usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:
     if bundle.stats.polyphony is not None:
         levels["polyphony"] = bundle.stats.polyphony
         if len(notes):
-            levels["loudness"] = QUIETER * float(notes["velocity"].mean())
+            levels["loudness"] = LOUDNESS_RATIO * float(notes["velocity"].mean())
     return levels
 
 
 def with_chords(task: Task) -> Task:
-    """``task`` with the chords that its given notes imply, or that fit a melody, if the file has no
-    chord symbols."""
+    """``task`` with chords as markers, unless it is a gap or its given music has chord symbols: the
+    chords that the given notes imply if parts to add are named, else the best ones for a melody."""
     given = task.given
     if task.is_gap or chord_changes(given):
         return task
@@ -173,8 +174,8 @@ def with_chords(task: Task) -> Task:
 
 
 def under_chords(score: Score, request: AccompanyConfig) -> Task:
-    """The task of composing an accompaniment to the chords of ``request`` or else of ``score``, and
-    to the melody that :func:`musictx.apps.tasks.melody_task` finds, if any."""
+    """The task of an accompaniment to the chords of ``request``, or else of ``score``, and to the
+    melody in ``score``, if it has notes (:func:`musictx.apps.tasks.melody_task`)."""
     if request.chords is not None:
         chart, bars = _sheet(request.chords)
         score = score if len(score) else chart
@@ -185,30 +186,30 @@ def under_chords(score: Score, request: AccompanyConfig) -> Task:
         require(track is None, "melody_track", track, "none without a melody")
         clock = score.beats
         end = clock.seconds(clock.bar_line(0.0, len(bars)))
-        kept = replace(score, markers=chord_sheet.laid(bars, clock, 0, len(bars)))
-        return Task(score, kept, 0.0, end, False, (), add=add)
+        given = replace(score, markers=chord_sheet.laid(bars, clock, 0, len(bars)))
+        return Task(score, given, 0.0, end, False, (), add=add)
     task = melody_task(score, request).in_time()
     clock = task.score.beats
     first, last = clock.bar_at(task.begin), clock.bar_at(task.end, ends=True)
     lines = np.diff([clock.bar_line(0.0, first - 1 + n) for n in range(3)])
     first += lines[0] < lines[1] - 1e-6  # the sheet begins after a pick-up
-    kept = chord_sheet.without_chords(task.given)
-    kept = chord_sheet.with_markers(kept, chord_sheet.laid(bars, clock, first - 1, last))
-    return replace(task, given=kept)
+    given = chord_sheet.without_chords(task.given)
+    given = chord_sheet.with_markers(given, chord_sheet.laid(bars, clock, first - 1, last))
+    return replace(task, given=given)
 
 
 def _sheet(chords: str) -> tuple[Score, list[chord_sheet.SheetBar]]:
-    """The bars of ``chords``, which is a chord sheet, a link of iReal Pro or the name of a file,
-    and a Score without notes in its tempo and meters; a sheet is in 4/4, in the usual tempo."""
+    """A Score without notes in the tempo and meters of ``chords``, and its bars. ``chords`` is a
+    chord sheet (4/4, default tempo), a link of iReal Pro or the name of a file."""
     path = Path(chords).expanduser()
-    named = path.suffix.lower() in (*formats.SUFFIXES, *formats.CHORD_SUFFIXES)
-    link = chords.lstrip().startswith("irealb")
-    if not link and ("|" in chords or not (named or os.path.isfile(path))):
+    has_suffix = path.suffix.lower() in (*formats.SUFFIXES, *formats.CHORD_SUFFIXES)
+    is_link = chords.lstrip().startswith("irealb")
+    if not is_link and ("|" in chords or not (has_suffix or os.path.isfile(path))):
         return blank_piece(), chord_sheet.sheet(chords)
-    if not link and not path.is_file():
+    if not is_link and not path.is_file():
         raise UserError(f"chords={chords}: no such file")
     try:
-        score = formats.read(chords.encode() if link else path)
+        score = formats.read(chords.encode() if is_link else path)
     except UserError as error:
         raise UserError(f"chords={error}") from None
     bars = chord_sheet.bars_of(score)

@@ -1,6 +1,6 @@
-"""Penalties of new notes around given ones, in bars.
+"""Penalties on new notes around given ones, in bars.
 
-They are sparse, as in :mod:`musictx.songs.penalties`, and their rows are
+They are sparse (:mod:`musictx.songs.penalties`), and their rows are
 :class:`~musictx.songs.bar_constraint.BarRow`.
 """
 
@@ -20,13 +20,13 @@ from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import Drummer
 from musictx.songs.penalties import Nats, copy_of, earlier_groups, favour_parts, thinner_chord
 from musictx.songs.strengths import (
-    CLASH,
-    LEADING,
-    LOW,
-    ON_LINE,
-    ON_ROOT,
-    OVERHANG,
+    BAR_LINE_GAIN,
+    CLASH_PENALTY,
+    LEAP_PENALTY,
+    LOW_PITCH,
+    OVERHANG_PENALTY,
     PART_SHARE,
+    ROOT_GAIN,
 )
 from musictx.tokens.stream import CHORD
 
@@ -35,7 +35,7 @@ BASS = 33
 
 
 class Bass(NamedTuple):
-    """The part that acts as the bass, with its notes from the pitch ``low`` to ``high``."""
+    """The part that acts as the bass: the notes of ``part`` from the pitch ``low`` to ``high``."""
 
     part: int = BASS
     low: int = 0
@@ -43,9 +43,9 @@ class Bass(NamedTuple):
 
 
 def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = ()) -> Nats:
-    """Favour what the drummer plays next, in bars of 4/4 to which drums alone are composed.
-    ``sections`` are the numbers of the bars that begin a section: the drummer opens these bars, and
-    plays a fill in the bars before them."""
+    """Favour what the drummer plays next, in bars as long as the drummer's (4/4); for regions of
+    drums alone. ``sections`` are the numbers of the bars that begin a section: the drummer plays an
+    opening in these bars, and a fill in the bars before them."""
     if row.bar + 1 in sections:
         drummer = drummer.closing
     elif row.bar in sections:
@@ -57,8 +57,8 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
     struck = [group.tone for group in groups if group.key[:2] == (place, DRUMS)]
     due = row.toward_given()
     if not state.group:
-        nats, first = drummer.log_prob_onset(place, struck), row.state.ids["place"].start
-        # Every new group is a stroke, so the place alone decides that one comes.
+        nats, first = drummer.log_prob_silence(place, struck), row.state.ids["place"].start
+        # Every new group is a stroke, so to choose a place is to choose that a stroke comes there.
         hits = [
             drummer.log_prob_hit(step, struck if step == place else ())
             for step in range(place, steps)
@@ -76,8 +76,8 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
 
 def at_chord(state: BarState) -> bool:
     """Whether a bar or a chord begins at the current place."""
-    chord = (state.place, CHORD)
-    return state.place == 0 or any(group.key[:2] == chord for group in state.bars[-1].groups)
+    chord_key = (state.place, CHORD)
+    return state.place == 0 or any(group.key[:2] == chord_key for group in state.bars[-1].groups)
 
 
 def on_root(row: BarRow, bass: Bass) -> Nats:
@@ -93,16 +93,16 @@ def on_root(row: BarRow, bass: Bass) -> Nats:
     if at_chord(state) and state.chord != NONE:
         pitches = row.table.values_in("pitch")
         roots = (pitches % 12 == state.chord.root) & (pitches >= bass.low) & (pitches <= bass.high)
-        yield row.state.ids["pitch"], -ON_ROOT * roots
+        yield row.state.ids["pitch"], -ROOT_GAIN * roots
 
 
 class HarmonicFit:
-    """Penalise pitches and lengths of new notes that do not fit the harmony of the ``given`` notes
-    and chords of a piece, (n,) :data:`musictx.tokens.stream.STREAM_NOTE`.
+    """Penalise pitches and lengths of new notes that do not fit the harmony of given ones.
 
+    given     (n,) the given notes and chords of a piece (:data:`musictx.tokens.stream.STREAM_NOTE`)
     melodies  parts whose notes need not be tones of a given chord
-    bass      the part whose notes also cost where they last into a chord of which they are not the
-              root
+    bass      the part whose notes are also penalised if they last into a chord of which they are a
+              tone, but not the root
 
     A model of a few million parameters sustains some notes for seconds into the next chord, where
     songs end them, and writes more semitones against a melody than songs have (scripts/LOG.md).
@@ -124,69 +124,66 @@ class HarmonicFit:
             return
         kind = "pitch" if field == 2 else "length"
         ids, values = row.state.ids[kind], row.table.values_in(kind)
-        composed = CHORD in row.parts
+        new_chords = CHORD in row.parts
         if field == 2:
             nats = self.clashes(state.step)[values % 12]
-            if not composed and state.chord != NONE and state.part not in self.melodies:
+            if not new_chords and state.chord != NONE and state.part not in self.melodies:
                 # Tones of a given chord may clash.
                 inside = np.isin(values % 12, [*state.chord.classes])
-                nats = np.where(inside, 0.0, nats + CLASH)
+                nats = np.where(inside, 0.0, nats + CLASH_PENALTY)
         else:
             pitch, bass = state.value(2), self.bass
             is_bass = bass is not None and state.part == bass.part and pitch <= bass.high
-            nats = self.lengths(pitch, state.step, values, composed, is_bass)
+            nats = self.lengths(pitch, state.step, values, new_chords, is_bass)
         yield ids, nats
 
     def clashes(self, step: int) -> np.ndarray:
-        """(12,) the cost of each pitch class for a note that begins at ``step``: it clashes with a
-        given note that sounds there, a semitone away."""
+        """(12,) the nats for each pitch class of a note that begins at ``step``: those a semitone
+        from a given note that sounds there are penalised."""
         notes, begin = self._notes, self._notes["start"]
         pitches = notes["pitch"][(begin <= step) & (step < begin + notes["length"])]
         nats = np.zeros(12)
-        nats[np.concatenate([pitches - 1, pitches + 1]) % 12] = CLASH
+        nats[np.concatenate([pitches - 1, pitches + 1]) % 12] = CLASH_PENALTY
         return nats
 
     def lengths(
-        self, pitch: int, step: int, lengths: np.ndarray, composed: bool, is_bass: bool = False
+        self, pitch: int, step: int, lengths: np.ndarray, new_chords: bool, is_bass: bool = False
     ) -> np.ndarray:
-        """(n,) the cost of each of ``lengths``, in steps, for a note of ``pitch`` that begins at
-        ``step``: it costs to sound into a chord of which the note is no tone.
-
-        composed  chords are composed, too: then it also costs to sound into a given note that is a
-                  semitone away
-        is_bass   the note must be the root of the chord, not only one of its tones
-        """
+        """(n,) the nats for each of ``lengths``, in steps, of a note of ``pitch`` that begins at
+        ``step``. Those that last into a chord of which the note is not a tone (with ``is_bass``,
+        not the root) are penalised and, with ``new_chords``, those that last into a given note
+        a semitone away."""
         pitch_class = pitch % 12
         foreign = [
             start
             for start, chord in self._chords
             if pitch_class not in ([chord.root] if is_bass else chord.classes)
         ]
-        nats = OVERHANG * (lengths > room(np.array(foreign, np.int64), step))
-        if composed:
+        nats = OVERHANG_PENALTY * (lengths > room(np.array(foreign, np.int64), step))
+        if new_chords:
             clashing = self._notes[np.isin((self._notes["pitch"] - pitch) % 12, (1, 11))]
-            nats = np.maximum(nats, OVERHANG * (lengths > room(clashing["start"], step)))
+            nats = np.maximum(nats, OVERHANG_PENALTY * (lengths > room(clashing["start"], step)))
         return nats
 
 
 def over_tune(row: BarRow, parts: Collection[int], tune: np.ndarray) -> Nats:
-    """Penalise notes of ``parts`` above the highest note of ``tune``, given notes, that sounds at
-    the current place or, in a rest, next: they would cover it. In a chord that has reached it a
-    further note costs as much, since it would be higher."""
+    """Penalise notes of ``parts`` above the highest note of ``tune``, (n,) given notes, that sounds
+    at the current place or, in a rest, next: they would cover it. In a chord that has reached this
+    pitch, a further note is penalised, since it would be higher."""
     state, step = row.state, row.state.step
-    to_come = tune[tune["start"] + tune["length"] > step]
-    if not len(to_come):
+    remaining = tune[tune["start"] + tune["length"] > step]
+    if not len(remaining):
         return
-    top = to_come["pitch"][to_come["start"] <= max(step, to_come["start"].min())].max()
+    top = remaining["pitch"][remaining["start"] <= max(step, remaining["start"].min())].max()
     if len(state.group) == 2 and state.part in parts:
-        yield state.ids["pitch"], CLASH * (row.table.values_in("pitch") > top)
+        yield state.ids["pitch"], CLASH_PENALTY * (row.table.values_in("pitch") > top)
     elif len(state.group) < 2 and state.last[1] in parts and state.last[2] >= top:
-        yield from thinner_chord(row, CLASH)
+        yield from thinner_chord(row, CLASH_PENALTY)
 
 
 def low_thirds(row: BarRow) -> Nats:
     """Penalise pitches less than a fourth from a sounding note, given or new, if the lower of the
-    two is below :data:`LOW`: they sound muddy, and songs avoid them."""
+    two is below :data:`LOW_PITCH`: these intervals are muddy, and songs avoid them."""
     state = row.state
     if state.in_line or len(state.group) != 2 or state.part in (CHORD, DRUMS):
         return
@@ -195,14 +192,14 @@ def low_thirds(row: BarRow) -> Nats:
     for part in state.ends.keys() - {CHORD, DRUMS}:
         for _, other in state.sounding_at(part, state.step):
             is_close = (abs(pitches - other) < 5) & (pitches != other)
-            nats[is_close & (np.minimum(pitches, other) < LOW)] = CLASH
+            nats[is_close & (np.minimum(pitches, other) < LOW_PITCH)] = CLASH_PENALTY
     yield state.ids["pitch"], nats
 
 
 def lead_into(row: BarRow, following: Mapping[int, tuple[int, int]]) -> Nats:
-    """Penalise pitches that are far from the next given note of their part, by :data:`LEADING` nats
-    for each semitone, and by less the earlier they are, up to a bar before it. ``following`` are
-    the step and the pitch of the note for each part."""
+    """Penalise pitches by their distance from the next given note of their part, within a bar
+    before that note: :data:`LEAP_PENALTY` nats per semitone, less the earlier they are.
+    ``following``: part -> (step, pitch) of its next given note."""
     state = row.state
     if state.in_line or len(state.group) != 2 or state.part not in following:
         return
@@ -210,7 +207,7 @@ def lead_into(row: BarRow, following: Mapping[int, tuple[int, int]]) -> Nats:
     nearness = 1 - (step - state.step) / state.bars[-1].steps
     if nearness > 0:
         leaps = np.abs(row.table.values_in("pitch") - pitch)
-        yield state.ids["pitch"], LEADING * nearness * leaps
+        yield state.ids["pitch"], LEAP_PENALTY * nearness * leaps
 
 
 def filling_parts(row: BarRow) -> Nats:
@@ -228,33 +225,33 @@ def filling_parts(row: BarRow) -> Nats:
     for ids, nats in favour_parts(row.state, targets, since):
         yield ids, nats
         if is_place and not row.parts_at(row.remaining[0].place):
-            yield row.toward_given()[0], -nats  # no new note may come there
+            yield row.toward_given()[0], -nats  # only a given note may come at that place
 
 
 def bass_on_bar_line(row: BarRow) -> Nats:
-    """Favour a new note of the bass at a bar line, or where a chord begins."""
+    """Favour a new note of the bass at a bar line or where a chord begins."""
     state, place = row.state, row.state.place
     if BASS not in row.new.habits or len(state.group) > 1 or state.last[:2] >= (place, BASS):
         return
     if at_chord(state) and BASS in row.parts_at(place):
         yield (
             (part_id(row.table, BASS) if state.group else state.ids["place"].start + place),
-            -ON_LINE,
+            -BAR_LINE_GAIN,
         )
 
 
 def as_in_earlier_bar(
-    row: BarRow, back: np.ndarray, steady: bool, melodies: Collection[int]
+    row: BarRow, back: np.ndarray, same_rhythm: bool, melodies: Collection[int]
 ) -> Nats:
-    """Favour a copy of the bar that lies ``back[row.bar]`` bars before the current one. In a bar
-    where that is 0, with ``steady``, favour the rhythm of the bar before, but not of ``melodies``,
-    nor of the given notes of that bar if it was composed from its beginning."""
+    """Favour a copy of the bar ``back[row.bar]`` bars before the current one. If that number is 0,
+    with ``same_rhythm``, favour the rhythm of the previous bar, but not of ``melodies``, nor of the
+    given notes of that bar if it was composed from its beginning."""
     if distance := int(back[row.bar]):
         yield from copy_of(row, earlier_groups(row.state, distance), fields=3)
-    elif steady:
-        before = row.bar - 1
-        is_new = row.given.lines[before] >= row.new.begin
-        given = row.given.groups[before] if is_new else ()
+    elif same_rhythm:
+        previous = row.bar - 1
+        is_new = row.given.lines[previous] >= row.new.begin
+        given = row.given.groups[previous] if is_new else ()
         rhythm = [
             group
             for group in earlier_groups(row.state, 1)
@@ -264,7 +261,7 @@ def as_in_earlier_bar(
 
 
 def unlike_other_version(row: BarRow, notes: Collection[tuple[int, GroupKey]], nats: float) -> Nats:
-    """Penalise by ``nats`` the ``notes`` of another version, given by bar and key."""
+    """Penalise by ``nats`` the ``notes`` (bar, key) of another version."""
     state = row.state
     if len(state.group) != 2 or state.in_line:
         return

@@ -1,8 +1,8 @@
-"""The lead-in of an accompaniment: its first bars are composed twice, and the first time is left
-out.
+"""The lead-in of an accompaniment: its first bars are composed twice, and only the second time is
+kept.
 
-Nothing precedes the first bar that a model composes, so it is denser and higher than the bars of
-songs ("accompaniments with a lead-in" in scripts/LOG.md).
+Nothing precedes the first bar that a model composes, so the model makes this bar denser and higher
+than songs do ("accompaniments with a lead-in" in scripts/LOG.md).
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from musictx.songs.strengths import LEAD_IN_BARS
 
 
 class LeadIn:
-    """A ``task`` whose music begins at ``begin`` (seconds), laid out with a lead-in for the model.
+    """A ``task`` whose music begins at ``begin`` (seconds), to which a lead-in is added.
 
-    begin    the bar line at or before the beginning, in seconds
-    seconds  the length of the lead-in
+    begin    the bar line at or before that time, in seconds
+    bars     the length of the lead-in in bars
+    seconds  the length of the lead-in in seconds
     """
 
     def __init__(self, task: Task, begin: float) -> None:
         self.task, clock = task, task.score.beats
         first, last = clock.bar_at(begin) - 1, clock.bar_at(task.end, ends=True)
         lines = first, min(first + LEAD_IN_BARS, last)
-        self.bars = lines[1] - lines[0]  # of the lead-in
+        self.bars = lines[1] - lines[0]
         self.begin, stop = (clock.seconds(clock.bar_line(0.0, line)) for line in lines)
         self.seconds = stop - self.begin
 
-    def laid_out(self) -> Task:
-        """The task for the model: its first bars, then all of it."""
+    def model_task(self) -> Task:
+        """The task for the model: the first bars of the task, then all of it."""
         task, stop = self.task, self.begin + self.seconds
         score, given = (
-            joined(passage(music, self.begin, stop), passage(music, self.begin), self.seconds)
+            join(passage(music, self.begin, stop), passage(music, self.begin), self.seconds)
             for music in (task.score, task.given)
         )
         begin, end = task.begin - self.begin, task.end - self.begin + self.seconds
@@ -45,7 +46,7 @@ class LeadIn:
         return replace(task, score=score, given=given, begin=begin, end=end, repeats=repeats)
 
     def notes(self, new: np.ndarray) -> np.ndarray:
-        """The ``new`` notes of the laid out task after the lead-in, at their times in the task."""
+        """The ``new`` notes of the model's task after the lead-in, at their times in the task."""
         new = new[new["start"] >= self.seconds - 1e-6].copy()
         for name in ("start", "end"):
             new[name] += self.begin - self.seconds
@@ -53,15 +54,15 @@ class LeadIn:
         return new
 
     def chords(self, chords: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
-        """The ``chords`` of the laid out task, (seconds, name), after the lead-in, at their times
-        in the task."""
-        since = self.seconds - 1e-6
-        return [(at + self.begin - self.seconds, name) for at, name in chords if at >= since]
+        """The ``chords`` (seconds, name) of the model's task after the lead-in, at their times in
+        the task."""
+        end = self.seconds - 1e-6
+        return [(time + self.begin - self.seconds, name) for time, name in chords if time >= end]
 
 
 def passage(score: Score, begin: float, end: float = np.inf) -> Score:
-    """``score`` from ``begin`` to ``end``, in seconds, as a separate piece: notes that begin
-    there, which end at ``end`` at the latest, and the tempo, meter and key in force."""
+    """``score`` from ``begin`` to ``end``, in seconds, as a separate piece: the notes that begin
+    there, cut off at ``end``, and the tempo, meter and key in force."""
     inside: dict[str, Any] = {
         name: (rows := getattr(score, name))[rows["time"] < end - 1e-6]
         for name in ("pedals", *MARKS)
@@ -73,7 +74,7 @@ def passage(score: Score, begin: float, end: float = np.inf) -> Score:
     return replace(score, markers=markers, fermatas=(), lyrics=(), **inside).shifted(-begin)
 
 
-def joined(first: Score, second: Score, seconds: float) -> Score:
+def join(first: Score, second: Score, seconds: float) -> Score:
     """The piece ``first``, and from ``seconds`` on the piece ``second``."""
     second = second.shifted(seconds)
     columns: dict[str, Any] = {

@@ -1,5 +1,5 @@
-"""New pieces in bars: first it is drawn which bars repeat earlier ones, then the chords, and an
-ensemble of the corpus is composed to them. A piece, and a continuation if it is asked for, closes
+"""New pieces in bars. First the bars that repeat earlier bars are drawn, then the chords; then the
+parts of an ensemble are composed to these. A piece, or a continuation with a natural end, closes
 with a bar in which all parts hold a chord."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from musictx.sampling.strengths import USUAL_SECONDS
 from musictx.songs.chord_estimation import draw, draw_repeats, tonic
 from musictx.songs.chord_sheet import with_markers
 from musictx.songs.drummers import KINDS
-from musictx.songs.strengths import LOW
+from musictx.songs.strengths import LOW_PITCH
 from musictx.tokens.tokenizer import Tokenizer
 
 
@@ -44,24 +44,25 @@ def new_piece(
     on_event: Callable[[Event], None] | None = None,
 ) -> Sample:
     """Compose a new piece of ``request.bars`` or ``request.seconds``, the shorter one if both are
-    given, in the tempo and meter of ``plan``. No note outlasts it. Unless it is a loop or its end
-    is ``cut``, a piece of two bars or more closes on the line of its last whole bar.
+    set, in the tempo and meter of ``plan``. No note lasts beyond its end. Unless it is a loop or
+    ``end=cut``, a piece of two bars or more closes with its last whole bar (:func:`closing`).
 
     progress  called with the seconds composed so far
-    on_event  called whenever a note begins or ends"""
-    pitches = pitch_set(request.sampling, NOTHING, bundle.tokenizer)  # refuses key=auto
+    on_event  called whenever a note begins or ends
+    """
+    pitches = pitch_set(request.sampling, NOTHING, bundle.tokenizer)  # raises for key=auto
     random, clock = np.random.default_rng([*seed]), plan.score.beats
     primer, end = Primer(plan=plan), USUAL_SECONDS
     if (ids_end := end_of(request, bundle.tokenizer, primer)) is not None:
         end = float(primer.clock(bundle.tokenizer).seconds(ids_end))
-    bars = clock.bar_at(end + 1e-6) - 1  # whole ones
+    bars = clock.bar_at(end + 1e-6) - 1  # complete bars
     closes = bars > 1 and request.end != "cut" and not request.loop
     if closes:
         end, stop = (clock.seconds(clock.bar_line(0.0, bars - n)) for n in (1, 0))
     else:
         bars, stop = clock.bar_at(end, ends=True), end
     repeats = [] if request.loop else draw_repeats(bars, random)
-    # The last half bar for which a chord is drawn is the first one of the last bar.
+    # For a closing bar the last chord is drawn for the first half of that bar.
     quarters = clock.quarters(end) + closes / 8
     top_p = Idiom.top_p if request.sampling.top_p is None else request.sampling.top_p
     chords = draw(clock, quarters, random, _key(request), repeats, top_p=top_p, closes=closes)
@@ -82,14 +83,14 @@ def new_piece(
         score = score.with_notes(np.concatenate([score.notes, notes]))
         if on_event is not None:
             emit_all(notes, on_event)
-    named = tuple((time, str(chord)) for time, chord in chords)
-    return replace(sample, score=score, notes=len(score), seconds=float(stop), chords=named)
+    chord_names = tuple((time, str(chord)) for time, chord in chords)
+    return replace(sample, score=score, notes=len(score), seconds=float(stop), chords=chord_names)
 
 
 def closing_bar(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> ClosingBar | None:
     """The last whole bar of a continuation of ``primer`` with a natural end: all parts hold the
-    tonic chord of the requested key, or else of the piece. A continuation without two whole bars is
-    cut; its bar is empty."""
+    tonic chord of the requested key, or else of the piece. The bar is empty if the continuation is
+    too short to have another bar before it; ``None`` if its length is not fixed."""
     end = end_of(request, tokenizer, primer)
     if end is None:
         return None
@@ -116,14 +117,14 @@ def closing(
 ) -> np.ndarray:
     """The notes of a bar from ``begin`` to ``end``, in seconds, that closes ``score``.
 
-    Each part that plays in the two bars before holds tones of ``chord``: one near its last note if
-    it has one voice, else three at its height. The lowest part has the root below them, with no
-    third on a low root. Drummers strike the bass drum and a cymbal. ``pitches`` (128,) bool: which
-    tones are allowed.
+    Each track that plays in the two bars before holds tones of ``chord``: one near its last note if
+    it has one voice, else the three nearest to its mean pitch. The track with the lowest note holds
+    the root below them, without a third above a low root. Drums strike the bass drum and a cymbal.
+    ``pitches`` (128,) bool: the allowed pitches.
     """
 
-    def nearest(among: np.ndarray, pitch: float | np.ndarray, count: int) -> np.ndarray:
-        return among[np.argsort(np.abs(among - pitch), kind="stable")[:count]]
+    def nearest(tones: np.ndarray, pitch: float | np.ndarray, count: int) -> np.ndarray:
+        return tones[np.argsort(np.abs(tones - pitch), kind="stable")[:count]]
 
     recent = score.notes[score.notes["start"] >= begin - 2 * (end - begin) - 1e-3]
     pitched = recent[~recent["drum"]]
@@ -140,7 +141,7 @@ def closing(
             held = np.array([KINDS[kind][0] for kind in ("kick", "crash")])
         elif track in lowest["track"] and len(roots := tones[tones % 12 == chord.root]):
             root = nearest(roots, lowest["pitch"], 1)
-            above = tones[tones > root + 4 * (root < LOW)] if count > 1 else tones[:0]
+            above = tones[tones > root + 4 * (root < LOW_PITCH)] if count > 1 else tones[:0]
             held = np.append(root, nearest(above, height, count))
         velocity, program = int(notes["velocity"].mean()), int(notes["program"][0])
         drum = bool(notes["drum"][0])
@@ -149,25 +150,26 @@ def closing(
 
 
 def shared_options(request: GenerateConfig) -> dict[str, Any]:
-    """The options of ``request`` that infill and accompany have, too, for a single sample."""
+    """The options of ``request`` that ``infill`` and ``accompany`` have, too, with one sample."""
     options = {field.name: getattr(request, field.name) for field in fields(Steered)}
     return options | {"samples": 1}
 
 
 def _key(request: GenerateConfig) -> int | None:
-    """The tonic of the major key with the most of the notes that the options ``key`` and ``scale``
-    allow; ``None`` if they are not given. Of equals the key of the keynote or its relative."""
+    """The tonic of the major key that has most of the pitch classes allowed by the options ``key``
+    and ``scale``; ``None`` if neither is set. Of equally good keys that of the keynote is taken, or
+    else its relative major."""
     sampling = request.sampling
     if sampling.key is None and sampling.scale is None:
         return None
     keynote, _ = scales.key(sampling.key or "C", "sampling.key")
     classes, major = pitch_classes(sampling, NOTHING), np.array(scales.SCALES["major"])
-    tonics = [(keynote + above) % 12 for above in (0, 3, *range(12))]
+    tonics = [(keynote + interval) % 12 for interval in (0, 3, *range(12))]
     return max(tonics, key=lambda tonic: classes[(tonic + major) % 12].sum())
 
 
 def named_parts(bundle: Bundle, instruments: str) -> dict[str, int]:
-    """Name -> program of the parts in the option ``instruments``."""
+    """Name -> program of the parts in ``instruments``, names separated by commas."""
     names = tuple(name.strip().lower() for name in instruments.split(","))
     return parts.find_parts(bundle, names, "instruments")
 
@@ -175,23 +177,22 @@ def named_parts(bundle: Bundle, instruments: str) -> dict[str, int]:
 def _instruments(
     bundle: Bundle, request: GenerateConfig, random: np.random.Generator
 ) -> tuple[str, ...]:
-    """The parts that the request names, or else those of an ensemble of the corpus, drawn with the
-    frequency with which it occurs there; a program that can be a line (:data:`LINES`) is one."""
+    """The names of the requested parts, or else of an ensemble of the corpus
+    (:func:`draw_ensemble`); a program gets its name in :data:`LINES`, if it has one."""
     if request.instruments is not None:
         return tuple(named_parts(bundle, request.instruments))
     available = parts.available_parts(bundle)
     names_of = {program: name for name, program in reversed(available.items())}
     names_of |= {available[name]: name for name in reversed(LINES) if name in available}
     ensembles = bundle.stats.ensembles or [(1.0, [0] if 0 in names_of else [*names_of])]
-    programs = draw_ensemble(ensembles, random)
-    chosen = {names_of.get(program) for program in programs}
-    return tuple(name for name in available if name in chosen)
+    names = {names_of.get(program) for program in draw_ensemble(ensembles, random)}
+    return tuple(name for name in available if name in names)
 
 
 def draw_ensemble(
     ensembles: Sequence[tuple[float, Sequence[int]]], random: np.random.Generator
 ) -> Sequence[int]:
-    """The programs of one of ``ensembles`` (number of pieces, programs), drawn with the frequency
-    with which it occurs."""
+    """The programs of one of ``ensembles`` (number of pieces, programs), drawn in proportion to the
+    number of pieces."""
     counts = np.array([count for count, _ in ensembles], float)
     return ensembles[int(random.choice(len(counts), p=counts / counts.sum()))][1]

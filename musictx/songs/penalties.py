@@ -1,8 +1,8 @@
-"""Penalties of music in bars: of new pieces and continuations, and those that all music in bars
-has. Penalties around given notes alone are in :mod:`.infill_penalties`.
+"""Penalties for music in bars: those for new pieces and continuations, and those for all music in
+bars. Those for music around given notes are in :mod:`.infill_penalties`.
 
-They are sparse: a function of a row yields ids and the nats that are subtracted from their logits,
-so negative nats favour an id. :func:`summed` makes the penalty of a row of several.
+They are sparse: a function of a row yields ids and the nats that are subtracted from their logits;
+negative nats favour an id. :func:`summed` adds several to a penalty of the row.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ from musictx.tokens.vocab import Vocabulary
 
 #: Ids and the nats that are subtracted from their logits.
 Nats = Iterator[tuple[slice | int, np.ndarray | float]]
-#: A penalty that concerns few ids: a function of the row, whose state is a :class:`.BarState`.
-#: Around given notes the row is a :class:`.BarRow`.
+#: A penalty on few ids: a function of the row, whose state is a :class:`.BarState`. Around given
+#: notes the row is a :class:`.BarRow`.
 SparsePenalty = Callable[[Any], Nats]
 #: Steps in a sixteenth.
 SIXTEENTH = STEPS // 4
 
 
 def summed(*penalties: SparsePenalty) -> RowPenalty:
-    """The sum of ``penalties``; nothing where the next id is forced."""
+    """The sum of ``penalties``; ``None`` if the next id is forced."""
 
-    def nats_of(row: Any, past: np.ndarray) -> np.ndarray | None:
+    def penalty(row: Any, past: np.ndarray) -> np.ndarray | None:
         if row.done or row.forced():
             return None
-        return _dense(chain.from_iterable(penalty(row) for penalty in penalties), row.state)
+        return _dense(chain.from_iterable(sparse(row) for sparse in penalties), row.state)
 
-    return nats_of
+    return penalty
 
 
 def _dense(nats: Nats, state: BarState) -> np.ndarray:
-    """(V,) the sum of ``nats``."""
+    """(V,) ``nats`` as an array; those for the same id are added."""
     total = np.zeros(state.table.size)
     for ids, values in nats:
         total[ids] += values
@@ -74,22 +74,21 @@ def bar_end(row: Any) -> int:
 
 def bar_feedback(row: Any, steering: Steering, chords: bool) -> Nats:
     """Steer towards the targets of ``steering``, as :mod:`musictx.sampling.penalties` does for
-    events. The levels are measured on the notes of ``steering.parts`` that began in the last
-    seconds of the tokens (:func:`.window`). If a level is too high (too low: with the opposite
-    sign):
+    event tokens. The levels are measured on the notes of ``steering.parts`` that began in the last
+    seconds of the tokens (:func:`.window`). If a level is too high, these are penalised (and
+    favoured if it is too low):
 
-    density    a new note costs :data:`ASKED_GAIN` nats for each note a second too many, less the
-               later the note begins, and a bar line gains nats by the time until it. With
-               ``chords``, the first place of an empty bar costs nothing, since its chord stands
-               there
-    polyphony  a note costs more the longer it is; if no notes are given, new notes also cost, and
-               bar lines gain, as for the density
-    register   a note costs more the higher it is
-    loudness   a note costs more the louder it is
+    density    new notes, by :data:`ASKED_GAIN` nats for each note per second too many, fading to 0
+               for those that begin a second later; the end of the bar gains nats by the time until
+               it. With ``chords``, the first place of an empty bar is not penalised, since its
+               chord comes there
+    polyphony  long notes; if no notes are given, new notes, too, as for the density
+    register   high notes
+    loudness   loud notes
 
-    Without a target of density the usual one counts. If there are more notes, only another note of
-    the same part at the same place costs nats: chords get thinner, and the rhythm stays. If time
-    had to pass, bars would fall silent before they end.
+    Without a target of density the usual density counts. If it is exceeded, only another note of
+    the same part at the same place is penalised: chords get thinner, and the rhythm stays. If all
+    new notes were penalised, bars would fall silent before they end.
     """
     state: BarState = row.state
     targets, span, field = steering.targets, window(state.seconds), len(state.group)
@@ -108,33 +107,34 @@ def bar_feedback(row: Any, steering: Steering, chords: bool) -> Nats:
         yield state.ids["velocity"], feedback("loudness", target, velocities, state.loudness[1:])
     if field > 1:
         return
-    crowd = 0.0
+    crowd = 0.0  # nats for polyphony
     if polyphony and not isinstance(row, BarRow):
         crowd = CROWD_GAIN * fullness(at_once, polyphony)
-    asked = targets.get("density")
-    target = asked or steering.usual_density
-    error = ASKED_GAIN * (len(recent) / span - target) if target else 0.0
-    if not asked and error > 0:
-        yield from thinner_chord(row, error)
-        error = 0.0
+    requested = targets.get("density")
+    target = requested or steering.usual_density
+    excess = ASKED_GAIN * (len(recent) / span - target) if target else 0.0  # nats for density
+    if not requested and excess > 0:
+        yield from thinner_chord(row, excess)
+        excess = 0.0
     if state.group:
-        yield state.ids["program"], crowd + error
-        yield state.ids["drums"], error
+        yield state.ids["program"], crowd + excess
+        yield state.ids["drums"], excess
         return
     bar = state.bars[-1]
     waits = (state.table.values_in("place") - state.place) * STEP_SECONDS
-    nats = (error + crowd) * (1.0 - np.clip(waits, 0.0, 1.0))
+    nats = (excess + crowd) * (1.0 - np.clip(waits, 0.0, 1.0))
     nats[0] *= not (chords and not bar.groups)
     yield state.ids["place"], nats
     wait = (bar.steps - state.place) * STEP_SECONDS
-    yield bar_end(row), -(error + crowd) * min(wait, 1.0)
+    yield bar_end(row), -(excess + crowd) * min(wait, 1.0)
 
 
 def thinner_chord(row: BarRow, nats: float) -> Nats:
-    """Let a further note of the last part cost ``nats`` at its place, if that is a new part. Since
-    a place is drawn before a part, the place costs what would be lost if the last part and later
-    ones came as often there as they usually come. The whole cost would silence parts that come late
-    in a place, such as the melody."""
+    """Penalise by ``nats`` another note of the last part at its place, if the part has new notes.
+
+    A place is drawn before its part, so the place is penalised, too, but only by the probability
+    that it loses if the last part and those after it come there in proportion to their usual
+    densities. All ``nats`` would silence parts that come late, such as the melody."""
     state: BarState = row.state
     last = state.bars[-1].groups[-1:]
     if not last or last[0].place != state.place or not last[0].velocity_bin:  # a chord or a tie
@@ -151,8 +151,8 @@ def thinner_chord(row: BarRow, nats: float) -> Nats:
 
 
 def lacking_parts(row: Any, rates: Mapping[int, float], from_start: bool = False) -> Nats:
-    """Favour parts that have begun fewer notes a second than ``rates`` (part -> notes a second) in
-    the last :data:`PART_SECONDS`. ``from_start``: for a new piece, which may be shorter."""
+    """Favour parts that have begun fewer notes per second in the last :data:`PART_SECONDS` than
+    ``rates`` (part -> notes per second); with ``from_start``, only since the start of the piece."""
     state: BarState = row.state
     if len(state.group) > 1:
         return
@@ -162,8 +162,8 @@ def lacking_parts(row: Any, rates: Mapping[int, float], from_start: bool = False
 
 
 def favour_parts(state: BarState, targets: Mapping[int, float], since: float) -> Nats:
-    """Favour each part by :data:`PART_GAIN` nats for each note that it has fewer than its target
-    (part -> notes) since the step ``since``, and places by as much as the part that lacks most."""
+    """Favour each part by :data:`PART_GAIN` nats for each note by which it misses its target (part
+    -> notes since the step ``since``), and all places by the greatest of these gains."""
     gains = {p: PART_GAIN * max(n - state.begun(p, since), 0.0) for p, n in targets.items()}
     if not state.group:
         yield state.ids["place"], -max(gains.values(), default=0.0)
@@ -174,8 +174,8 @@ def favour_parts(state: BarState, targets: Mapping[int, float], since: float) ->
 
 def same_pitch(row: Any, parts: Collection[int], target: float) -> Nats:
     """Penalise the last pitch of each of ``parts``, as :func:`.event_idiom.repetition` does for
-    events: by :data:`REPETITION_GAIN` nats for each note among its last
-    :data:`REPETITION_STRIKES` that has the pitch of the one before, in excess of the share
+    event tokens. The penalty is :data:`REPETITION_GAIN` nats for each note among the last
+    :data:`REPETITION_STRIKES` of the part that repeats the pitch before it, beyond the share
     ``target``."""
     state: BarState = row.state
     if len(state.group) != 2 or state.part not in parts:
@@ -192,8 +192,8 @@ def same_pitch(row: Any, parts: Collection[int], target: float) -> Nats:
 
 
 def on_first_beat(row: Any) -> Nats:
-    """Forbid every place but the first until the piece has a note. Many pieces of the corpus begin
-    with a pick-up, and a new piece would leave the rest of that bar empty."""
+    """Until the piece has a note, allow only the first place of a bar. Many pieces of the corpus
+    begin with a pick-up; a new piece would begin with an almost empty bar."""
     state: BarState = row.state
     if state.lines and not state.notes:
         places = state.ids["place"]
@@ -203,8 +203,8 @@ def on_first_beat(row: Any) -> Nats:
 
 
 def first_bar_line(row: Any, line: np.ndarray, lines: int) -> Nats:
-    """Until a piece has so many ``lines``, forbid all but a bar line like ``line``, the ids of
-    another one. It may name any bar that is repeated."""
+    """Until the piece has ``lines`` bar lines, allow only copies of ``line`` (5,), the ids of a bar
+    line. The copy may name any bar as the repeated one."""
     state: BarState = row.state
     if state.lines < lines and not state.at_repeat:
         token = int(line[len(state.group)])
@@ -213,7 +213,7 @@ def first_bar_line(row: Any, line: np.ndarray, lines: int) -> Nats:
 
 
 def one_meter(table: Vocabulary, numerator: int, denominator: int) -> RowPenalty:
-    """Forbid bars of any other meter."""
+    """Forbid bars of meters other than ``numerator`` / ``denominator``."""
     other = np.zeros(table.size, bool)
     exponent = denominator.bit_length() - 1
     for kind, value in (("numerator", numerator), ("denominator", exponent)):
@@ -222,39 +222,39 @@ def one_meter(table: Vocabulary, numerator: int, denominator: int) -> RowPenalty
     return never(other)
 
 
-# --------------------------------------------------------------------- what returns, what differs
+# --------------------------------------------------------------------- repetition and contrast
 
 
 def section_return(row: Any) -> Nats:
-    """At a bar line, favour by :data:`RETURN_GAIN` nats the repetition of a bar that lies a number
-    of bars in :data:`RETURN_BARS` before."""
+    """At a bar line, favour by :data:`RETURN_GAIN` nats the repetition of a bar at a distance in
+    :data:`RETURN_BARS`."""
     if row.state.at_repeat:
         first = row.state.ids["section"].start + REPEATS - 1
         yield slice(first + RETURN_BARS.start, first + RETURN_BARS.stop), -RETURN_GAIN
 
 
 def as_in_repeated_bar(row: Any) -> Nats:
-    """Favour a copy of the bar that the last bar line names: its places, parts and pitches."""
+    """Favour the places, parts and pitches of the bar that the last bar line names."""
     state: BarState = row.state
     return copy_of(row, earlier_groups(state, state.bars[-1].back), fields=3)
 
 
 def earlier_groups(state: BarState, distance: int) -> list[Group]:
-    """The groups of the bar that lies ``distance`` bars, at least 1, before the current one; empty
-    if there is none."""
+    """The groups of the bar ``distance`` bars before the current one; empty if there is no such bar
+    or ``distance`` is 0."""
     return state.bars[-1 - distance].groups if 0 < distance < len(state.bars) else []
 
 
 def copy_of(row: Any, groups: Sequence[Group], fields: int) -> Nats:
-    """Favour by :data:`REPEAT_GAIN` nats the next id of a copy of ``groups``, of which ``fields``
-    ids are copied, and after the last group the end of the bar. Around given notes, the next given
-    note is favoured if it precedes."""
+    """Favour by :data:`REPEAT_GAIN` nats the next id of a copy of the first ``fields`` ids of each
+    of ``groups``, and after the last group the end of the bar. Around given notes, the next given
+    note is favoured if it precedes the next of ``groups``."""
     state, count = row.state, len(row.state.group)
     if state.in_line or count >= fields or not groups:
         return
     given = row.remaining[:1] if isinstance(row, BarRow) else []
-    after = [group for group in (*groups, *given) if group.key > state.last]
-    ids = min(after, key=lambda group: group.key).ids if after else [bar_end(row)]
+    rest = [group for group in (*groups, *given) if group.key > state.last]
+    ids = min(rest, key=lambda group: group.key).ids if rest else [bar_end(row)]
     if count < len(ids) and ids[:count] == state.group:
         yield ids[count], -REPEAT_GAIN
 
@@ -262,34 +262,34 @@ def copy_of(row: Any, groups: Sequence[Group], fields: int) -> Nats:
 def section_contrast(
     stream: NoteStream, begins: Sequence[int], here: int, bars: int, *, steps: int, drums: bool
 ) -> Penalty:
-    """The penalty on the chords and pitch classes of earlier sections at the same place. It also
-    forbids bars that repeat a bar from before the new section.
+    """The penalty on the chords and pitch classes that earlier sections have at the same place. It
+    also forbids bar lines that name a bar before the new section as the repeated one.
 
     stream  the piece so far
     begins  the step at which each earlier section of ``bars`` bars begins, which may lie before the
             first bar of the stream
     here    the step at which the new section begins
-    steps   steps of a bar: all bars but a pick-up are equally long
-    drums   whether drum strokes are to differ, too
+    steps   the length of each bar but a pick-up
+    drums   whether drum strokes are penalised, too
     """
     lines = int(np.searchsorted(stream.lines, here))
-    # (bars, sixteenths, 12): pitch classes; (bars, steps): the root in force, -1 for none.
+    # The pitch classes in any earlier section, and for each section the root in force, -1 for none.
     pitches = np.zeros((bars, -(-steps // SIXTEENTH), 12), bool)
     roots = np.full((len(begins), bars * steps), -1)
-    for of_section, begin in zip(roots, begins):
+    for section_roots, begin in zip(roots, begins):
         since = stream.notes["start"] - begin
         inside = (since >= 0) & (since < bars * steps)
         for step, (_, part, tone, *_) in zip(since[inside], stream.notes[inside].tolist()):
             if part == CHORD:
-                of_section[step:] = tone
+                section_roots[step:] = tone
             elif part != DRUMS or drums:
                 bar, place = divmod(step, steps)
                 pitches[bar, place // SIXTEENTH, tone % 12] = True
 
-    def costs(state: BarState) -> Nats:
+    def sparse(state: BarState) -> Nats:
         if state.at_repeat:
             ids, first = state.ids["section"], REPEATS + max(state.lines - lines, 0)
-            # Repetitions from so many bars ago on would be of another section.
+            # From this value on, the repeated bar is in an earlier section.
             yield slice(ids.start + first, ids.stop), np.inf
         bar = (state.bars[-1].begin - here) // steps
         if len(state.group) != 2 or state.in_line or not 0 <= bar < bars:
@@ -303,6 +303,6 @@ def section_contrast(
             yield state.ids[kind], SAME_PITCH * pitches[bar, sixteenth][tones % 12]
 
     def penalty(states: Sequence[Any], past: np.ndarray) -> np.ndarray:
-        return np.array([_dense(costs(state), state) for state in states])
+        return np.array([_dense(sparse(state), state) for state in states])
 
     return penalty

@@ -14,10 +14,9 @@ from musictx.config import SamplingConfig
 from musictx.data.statistics import CorpusStats, Habit
 from musictx.notes import DRUMS
 from musictx.shipped import models
-from musictx.songs import bar_infill, drummers, infill_penalties, penalties
+from musictx.songs import bar_infill, drummers, infill_penalties, penalties, strengths
 from musictx.songs.drummers import IN_KIT, Drummer
 from musictx.songs.infill_penalties import HarmonicFit
-from musictx.songs.strengths import CLASH, LOW, ON_ROOT, OVERHANG, RAREST, SUREST
 from musictx.tokens.stream import CHORD, STREAM_NOTE
 from tests.pieces import line, score, together
 from tests.songs.test_bar_infill import BAR, TOKENS, gap, part_of, versions
@@ -54,7 +53,7 @@ def test_a_note_that_outlasts_its_chord_or_lasts_into_a_clash_costs(
             step < start < step + length and (pitch - tone) % 12 in (1, 11)
             for start, _, tone in given_notes
         )
-        assert nats == (OVERHANG if leaves_chord or clashes else 0.0)
+        assert nats == (strengths.OVERHANG_PENALTY if leaves_chord or clashes else 0.0)
 
 
 def accompaniment(music, parts, **options):
@@ -83,7 +82,7 @@ def test_a_bass_begins_with_each_chord_on_its_root(monkeypatch):
     starts = [BAR * bar + BAR / 3 * (bar % 2) for bar in range(4)]
     tune = whole_notes([76], zip(starts, names))
     part = accompaniment(tune, (33,), habits={33: Habit(1, 30, 60, 1.0)})
-    for name in ("ON_LINE", "ON_ROOT", "OVERHANG"):
+    for name in ("BAR_LINE_GAIN", "ROOT_GAIN", "OVERHANG_PENALTY"):
         monkeypatch.setattr(infill_penalties, name, 60.0)
     for made in versions(part, [(0,), (1,)], SamplingConfig()):
         notes = made.new[made.new["program"] == 33]
@@ -95,7 +94,7 @@ def test_a_bass_begins_with_each_chord_on_its_root(monkeypatch):
 @pytest.mark.parametrize("has_bass", [True, False])
 def test_an_accompaniment_without_a_bass_has_low_roots(has_bass, monkeypatch):
     """From the lowest usual pitch of a bass to the highest."""
-    monkeypatch.setattr(infill_penalties, "ON_ROOT", 60.0)
+    monkeypatch.setattr(infill_penalties, "ROOT_GAIN", 60.0)
     roots = (0, 9, 5, 7)
     music = whole_notes([71, 50] if has_bass else [71], major_chords(roots))
     stats = CorpusStats(parts={33: Habit(1, 48, 59)})
@@ -112,7 +111,7 @@ def test_an_accompaniment_without_a_bass_has_low_roots(has_bass, monkeypatch):
 
 
 def test_the_low_notes_of_an_accompaniment_without_a_bass_last_only_into_their_roots(monkeypatch):
-    monkeypatch.setattr(infill_penalties, "OVERHANG", 60.0)
+    monkeypatch.setattr(infill_penalties, "OVERHANG_PENALTY", 60.0)
     roots = (0, 9, 5, 7)
     stats = CorpusStats(parts={33: Habit(1, 36, 59)})
     music, habits = whole_notes([71], major_chords(roots)), {0: Habit(4, 36, 87, 4.0)}
@@ -130,7 +129,7 @@ def test_the_low_notes_of_an_accompaniment_without_a_bass_last_only_into_their_r
 
 def test_a_tune_in_a_gap_leads_into_the_note_after_it(monkeypatch):
     """Within the last bar; before that it goes anywhere."""
-    monkeypatch.setattr(infill_penalties, "LEADING", 200.0)
+    monkeypatch.setattr(infill_penalties, "LEAP_PENALTY", 200.0)
     monkeypatch.setattr(bar_infill, "filling_parts", None)  # the parts of a gap may rest
     tune = line(*[60, 72] * 8, every=BAR / 2)
     _, part = gap(tune, 2 * BAR, 4 * BAR, habits={0: Habit(1, 40, 90, 4.0)})
@@ -142,7 +141,7 @@ def test_a_tune_in_a_gap_leads_into_the_note_after_it(monkeypatch):
 
 
 def test_intervals_on_low_notes_are_fourths_or_wider(monkeypatch):
-    monkeypatch.setattr(infill_penalties, "CLASH", 40.0)
+    monkeypatch.setattr(infill_penalties, "CLASH_PENALTY", 40.0)
     habits = {part: Habit(4, 36, 59, 4.0) for part in (0, 33)}
     part = accompaniment(whole_notes([76], []), (0, 33), habits=habits)
     close = [
@@ -152,13 +151,13 @@ def test_intervals_on_low_notes_are_fourths_or_wider(monkeypatch):
         if one["start"] < other["end"] - 1e-3 and other["start"] < one["end"] - 1e-3
         if 0 < abs(int(one["pitch"]) - int(other["pitch"])) < 5
     ]
-    assert min(close) >= LOW
+    assert min(close) >= strengths.LOW_PITCH
 
 
 @pytest.mark.parametrize(("pitch", "high"), [(66, 87), (66, 127), (50, 87)])
 def test_an_accompaniment_lies_below_a_tune_but_not_below_a_bass(pitch, high, monkeypatch):
     """Also while the tune rests, until the third bar; not if a register overrides its range."""
-    monkeypatch.setattr(infill_penalties, "CLASH", 20.0)
+    monkeypatch.setattr(infill_penalties, "CLASH_PENALTY", 20.0)
     stats, habits = CorpusStats(parts={33: Habit(1, 48, 59)}), {0: Habit(4, 36, high, 4.0)}
     given = whole_notes([pitch], [])
     given = given.with_notes(given.notes[2:])
@@ -188,7 +187,7 @@ def test_accompaniments_keep_the_rhythm_of_the_bar_before(habits, monkeypatch):
 def test_only_tunes_may_leave_their_chords(voices, drone, monkeypatch):
     """A cost that no logit outweighs, which a part of one voice does not have, alone over chords or
     added to given notes; others leave a chord where its tones sound already."""
-    monkeypatch.setattr(infill_penalties, "CLASH", 60.0)
+    monkeypatch.setattr(infill_penalties, "CLASH_PENALTY", 60.0)
     chart = score(drone, meter=(3, 4), markers=tuple(major_chords([0, 5, 7, 0])))
     habits = {73: Habit(voices, 55, 80, 4.0)}
     part = part_of(chart, 0.0, 4 * BAR, (73,), habits=habits)
@@ -217,9 +216,9 @@ def test_new_notes_off_a_given_chord_cost_unless_habits_are_off_and_given_notes_
     nats = nats_of_pitches()
     pitches = row.table.values_in("pitch").tolist()
     for token, pitch in enumerate(pitches, row.state.ids["pitch"].start):
-        clash = CLASH * (pitch % 12 in (0, 1, 2, 11))
-        off_chord = 0.0 if pitch % 12 in (0, 4, 7) else CLASH + clash
-        root = ON_ROOT * (pitch % 12 == 0)
+        clash = strengths.CLASH_PENALTY * (pitch % 12 in (0, 1, 2, 11))
+        off_chord = 0.0 if pitch % 12 in (0, 4, 7) else strengths.CLASH_PENALTY + clash
+        root = strengths.ROOT_GAIN * (pitch % 12 == 0)
         assert nats[token] == (0.0 if pitch == 61 else off_chord - root), pitch
     part.sampling = SamplingConfig(habits=False)
     assert nats_of_pitches().max() == 0
@@ -244,7 +243,7 @@ def test_the_probabilities_of_strokes_multiply_to_that_of_the_bar(seed, weight):
     played = random.random((8, 6)) < rates
     total, step, struck = 0.0, 0, []
     for onset, drum in sorted((onset, drum) for drum, onset in np.argwhere(played).tolist()):
-        nats = drummer.log_prob_onset(step, struck)
+        nats = drummer.log_prob_silence(step, struck)
         nats[step:-1] += [
             drummer.log_prob_hit(n, struck if n == step else []) for n in range(step, 6)
         ]
@@ -260,7 +259,7 @@ def test_the_probabilities_of_strokes_multiply_to_that_of_the_bar(seed, weight):
         if weight == 1:
             assert np.log(np.exp(may).sum()) == pytest.approx(hit)
         step, struck = onset, [*struck, int(DRUMS_OF_KINDS[drum])]
-    total += drummer.log_prob_onset(step, struck)[-1]
+    total += drummer.log_prob_silence(step, struck)[-1]
     assert total == pytest.approx(weight * np.log(np.where(played, rates, 1 - rates)).sum())
 
 
@@ -271,8 +270,8 @@ def test_of_each_kind_one_drum_is_struck_at_a_time():
     drummer = Drummer(rates, 1.0, TONES)
     for struck, next_ones in (([42, 43], [46]), ([49, 51], [57])):
         nats = drummer.log_prob_drum(0, struck)[np.isin(TONES, next_ones)]
-        assert (nats <= np.log(RAREST)).all()
-    assert drummer.log_prob_hit(0, [49, 51]) == np.log(RAREST), "nothing is left"
+        assert (nats <= np.log(strengths.LEAST_PROBABILITY)).all()
+    assert drummer.log_prob_hit(0, [49, 51]) == np.log(strengths.LEAST_PROBABILITY), "none left"
 
 
 @pytest.mark.parametrize("is_common", [True, False])
@@ -309,7 +308,7 @@ def test_a_style_is_written_and_read():
     back = drummers.from_text(drummers.to_text(rates))
     expected = np.zeros((8, 96))
     places = [24 * quarter + place for quarter in range(4) for place in drummers.PLACES]
-    expected[:, places] = rates.clip(0, SUREST)
+    expected[:, places] = rates.clip(0, strengths.GREATEST_PROBABILITY)
     np.testing.assert_allclose(back, expected)
     former = drummers.from_text(drummers.to_text(rates[:6]))  # of a card of version 1.0
     expected[6:] = 0.0

@@ -26,20 +26,20 @@ def test_what_follows_the_lead_in_is_the_music_of_the_task(meters, rest, bpm):
     piece = Score(notes=notes, meters=marks, tempos=tempos, markers=[(t, "C") for t, *_ in marks])
     task = Task(piece, piece, float(rest), at, False, (), repeats=(*range(2 * len(meters)),))
     lead_in = LeadIn(task, task.begin)
-    laid_out = lead_in.laid_out()
+    model_task = lead_in.model_task()
     begin, later = lead_in.begin, lead_in.seconds - lead_in.begin
-    kept = lead_in.notes(laid_out.score.notes)
+    kept = lead_in.notes(model_task.score.notes)
     for name in ("start", "end"):
         np.testing.assert_allclose(kept[name], piece.notes[name], atol=1e-6)
     times = np.linspace(begin, at - 0.01, 50)
     bars, others = (
         [clock.bar(quarters)[1] for quarters in clock.quarters(seconds)]
-        for clock, seconds in ((piece.beats, times), (laid_out.score.beats, times + later))
+        for clock, seconds in ((piece.beats, times), (model_task.score.beats, times + later))
     )
     np.testing.assert_allclose(others, bars, atol=1e-6)
-    assert laid_out.end - at == pytest.approx(later)
-    assert laid_out.repeats == (*range(lead_in.bars), *task.repeats)
-    chords = dict(lead_in.chords(laid_out.score.markers))
+    assert model_task.end - at == pytest.approx(later)
+    assert model_task.repeats == (*range(lead_in.bars), *task.repeats)
+    chords = dict(lead_in.chords(model_task.score.markers))
     assert [*chords] == pytest.approx([at for at in piece.meters["time"] if at >= begin - 1e-6])
 
 
