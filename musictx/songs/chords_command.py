@@ -15,9 +15,9 @@ from musictx.songs.sections import sections
 
 
 def run(config: ChordsConfig) -> str:
-    """Print the sheet of ``config.file``, the chords of its markers or else those that its notes
-    imply, and its sections; with ``config.out`` the music is written with the chords as markers.
-    Returns the sheet."""
+    """Print the chord sheet of ``config.file`` and its sections; return the sheet. The chords are
+    those of its markers, or else those that its notes imply. With ``config.out``, write the music
+    with these chords as markers."""
     if config.file is None:
         raise UserError("file: missing; give a MIDI or MusicXML file")
     out = None if config.out is None else Path(config.out).expanduser()
@@ -30,15 +30,15 @@ def run(config: ChordsConfig) -> str:
     sheet = chord_sheet.text_of(bars)
     say(sheet)
     if not chord_changes(score):
-        they = "fit the melody" if score.one_voice else "are what the notes imply"
-        say(f"These {they}; the file names no chords.")
-    if parts := sections(score):
+        source = "fit the melody" if score.one_voice else "are what the notes imply"
+        say(f"These {source}; the file names no chords.")
+    if form := sections(score):
         first = 1 - score.beats.pickup  # a pick-up is bar 0
-        names = [f"{part.name} {part.begin + first}-{part.stop + first - 1}" for part in parts]
+        names = [f"{name} {begin + first}-{stop + first - 1}" for begin, stop, name in form]
         say(f"Sections, by their bars: {', '.join(names)}")
     if out is not None:
-        if not chord_changes(score):  # else they are in the music, with their basses and degrees
-            laid = chord_sheet.laid(bars, score.beats, 0, len(bars))
-            score = chord_sheet.with_markers(score, laid)
+        if not chord_changes(score):  # chords of the file stay, with their basses and degrees
+            markers = chord_sheet.laid(bars, score.beats, 0, len(bars))
+            score = chord_sheet.with_markers(score, markers)
         say(str(write_new(out, formats.to_bytes(score, out.suffix.lower()))))
     return sheet

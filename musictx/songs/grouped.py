@@ -50,12 +50,11 @@ class Cascade(nn.Module):
         )
 
     def forward(self, h: Tensor, x: Tensor) -> Tensor:
-        """The states (B, n, size, width) that predict the ids of the next groups, from the states h
-        (B, n, width) of groups and the embeddings x (B, n, size, width) of blocks. x[:, :, 0] is
-        not used, since h includes it."""
+        """(B, n, size, width) the states that predict the ids of the next groups, from the states h
+        (B, n, width) of groups and the embeddings x (B, n, size, width) of blocks."""
         states = [h]
         for i, f in enumerate(self.maps, start=1):
-            states.append(states[-1] + f(states[-1] + x[:, :, i]))
+            states.append(states[-1] + f(states[-1] + x[:, :, i]))  # h includes x[:, :, 0]
         return torch.stack(states, 2)
 
     def new_cache(self, steps: KVCache, capacity: int) -> GroupCache:

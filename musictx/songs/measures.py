@@ -81,8 +81,7 @@ def mean_bar_similarity(score: Score, bars: int) -> float:
     have notes; nan without such a pair."""
     similarity = bar_similarity(score)
     played = similarity.diagonal() > 0
-    both_played = played[: max(len(similarity) - bars, 0)] & played[bars:]
-    pairs = np.diagonal(similarity, bars)[both_played]
+    pairs = np.diagonal(similarity, bars)[played[: max(len(played) - bars, 0)] & played[bars:]]
     return float(pairs.mean()) if len(pairs) else np.nan
 
 
@@ -135,9 +134,8 @@ def _in_bars(score: Score, quarters: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def triads(score: Score) -> np.ndarray:
-    """(2 B,) int64: the triad under the melody in each half of every bar, as the pitch class of its
-    root, + 12 for minor. Of equally good triads the first is taken; -1 where only the melody or
-    nothing sounds."""
+    """(2 B,) int64: the triad under the melody in each half bar, as the pitch class of its root, +
+    12 for minor; -1 where only the melody sounds. Of equally good triads the first is taken."""
     times = _times(score)
     accompaniment = ~skyline(score) & ~score.notes["drum"]
     seconds = _classes(score.notes[accompaniment]).T @ times[accompaniment]  # (12, 2 B)

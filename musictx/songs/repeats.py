@@ -1,8 +1,8 @@
 """The earlier bar that each bar of a piece repeats, for the bar lines of :mod:`.bar_tokens`.
 
-The distances to repeated bars describe the form of a piece: a section that returns is a run of bars
-with equal distances. A network reads in them which bars to look up, and when it writes them it
-decides at each bar line what the bar will be.
+The distances to repeated bars describe the form of a piece: a repeated section is a run of bars
+with equal distances. From them a network knows which bars to look up. When it writes a bar line, it
+decides which bar to repeat.
 """
 
 from __future__ import annotations
@@ -13,47 +13,46 @@ from musictx.tokens.stream import NoteStream
 
 #: The greatest distance in bars at which bars are compared.
 FARTHEST_BARS = 32
-#: A bar repeats an earlier bar only if their likeness is at least this.
+#: A bar repeats an earlier bar only if their similarity (:func:`likeness`) is at least this.
 ALIKE = 0.5
-#: Of several such bars the best is chosen by the mean likeness of the neighbours, so many before
-#: and after.
+#: Of several such bars the one is chosen that has the greatest mean similarity over the bar itself
+#: and this many bars before and after it.
 BEFORE, AFTER = 1, 2
 
 
 def repeated(stream: NoteStream) -> np.ndarray:
-    """(B,) for each bar, how many bars before it the bar lies that it repeats, 0 for none. An empty
-    bar has the distance of the bar before it."""
+    """(B,) for each bar, the distance in bars to the earlier bar that it repeats, 0 for none. An
+    empty bar has the distance of the bar before it."""
     count = len(stream.bars)
     reach = min(FARTHEST_BARS, count - 1)
     if reach < 1:
         return np.zeros(count, np.int64)
-    alike = np.zeros((reach + 1, BEFORE + count + AFTER))
-    bars = alike[:, BEFORE : BEFORE + count]
+    padded = np.zeros((reach + 1, BEFORE + count + AFTER))
+    similarity = padded[:, BEFORE : BEFORE + count]  # (distance, bar)
     for distance in range(1, reach + 1):
-        bars[distance, distance:] = likeness(stream, distance).clip(min=0)
-    around = sum(alike[:, first : first + count] for first in range(BEFORE + AFTER + 1))
+        similarity[distance, distance:] = likeness(stream, distance).clip(min=0)
+    sums = sum(padded[:, first : first + count] for first in range(BEFORE + AFTER + 1))
     # Rounding makes equal sums equal whatever the order of addition; argmax takes the nearest bar.
-    best = np.where(bars >= ALIKE, np.round(around, 6), 0.0).argmax(0)
-    number = np.arange(count)
-    written = np.bincount(stream.bar, minlength=count) > 0
-    return best[np.maximum.accumulate(np.where(written, number, 0))]
+    best = np.where(similarity >= ALIKE, np.round(sums, 6), 0.0).argmax(0)
+    has_notes = np.bincount(stream.bar, minlength=count) > 0
+    return best[np.maximum.accumulate(np.where(has_notes, np.arange(count), 0))]
 
 
 def likeness(stream: NoteStream, distance: int) -> np.ndarray:
-    """(B - distance,) the likeness of each bar, from number ``distance`` on, to the bar
+    """(B - distance,) the similarity of each bar, from number ``distance`` on, to the bar
     ``distance`` bars before it: the number of notes that both have at the same place, part and
-    pitch, divided by the number of notes of the fuller bar; -1e6 where the meters differ."""
+    pitch, divided by the number of notes of the fuller bar; -1e6 if the meters differ."""
     bars, notes, bar = stream.bars, stream.notes, stream.bar
-    count, other = len(bars), bars[: len(bars) - distance]
+    count, earlier = len(bars), bars[: len(bars) - distance]
     place = notes["start"] - stream.lines[bar]
     key = (bar * 4096 + place) * 65536 + notes["part"] * 256 + notes["pitch"]
-    both = np.isin(key - distance * 4096 * 65536, key)
+    in_both = np.isin(key - distance * 4096 * 65536, key)
     sizes = np.bincount(bar, minlength=count)
-    same = np.bincount(bar[both], minlength=count)[distance:]
+    same = np.bincount(bar[in_both], minlength=count)[distance:]
     share: np.ndarray = same / np.maximum(
         np.maximum(sizes[distance:], sizes[: count - distance]), 1
     )
-    return np.where(bars[distance:] == other, share, -1e6)
+    return np.where(bars[distance:] == earlier, share, -1e6)
 
 
 def stretches(values: np.ndarray, size: int) -> np.ndarray:
