@@ -225,8 +225,8 @@ class BarInfill(Infill):
         if self.repeats is not None:
             openings[:, REPEAT_FIELD] = self.table.ids("section", section_of(self.repeats))
         groups = self._groups(write(self.given, self.table))
-        later = (rows.reshape(-1).tolist() for rows in self._groups_ahead()[1:])
-        ahead = dict(enumerate(later, self.bar + 1))
+        groups_ahead = enumerate(self._groups_ahead()[1:], self.bar + 1)
+        ahead = {bar: rows.reshape(-1).tolist() for bar, rows in groups_ahead}
         given = GivenBars(self.lines, openings, self.given.notes, groups, ahead)
         new = NewNotes(
             self.table,
@@ -273,7 +273,7 @@ class BarInfill(Infill):
                 later = given.notes[given.notes["start"] >= self.stop][::-1].tolist()
                 following = {p: (step, tone) for step, p, tone, *_ in later if p in melodies}
                 costs.append(partial(lead_into, following=following))
-            else:  # not in a gap: the music around it may stay on one pitch
+            else:  # not in a gap, which may stay on one pitch like the music around it
                 chordal = {p for p, h in self.brief.habits.items() if h.voices >= CHORD_NOTES}
                 rate = self.stats.repetition_rate
                 costs.append(partial(same_pitch, parts=melodies | chordal, target=rate))
