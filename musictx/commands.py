@@ -27,12 +27,13 @@ class Command:
 
     name        the word that is typed
     options     import path ``package.module:Class`` of its dataclass of options
-    run         import path ``package.module:function`` of its program, called with that dataclass
+    run         import path ``package.module:function`` of the function that runs it, with that
+                dataclass as its argument
     about       a sentence on what the command does
     examples    lines to try
-    positional  the option that a word without "=", the name of a file, sets; "" for none
-    important   the dotted options in the short help, besides all options without a dot
-    spellings   other names for the command, as in other programs: typing one gives a hint
+    positional  the option set by a word without "=" (a file name); "" for none
+    important   the dotted options in the short help, which also lists all options without a dot
+    synonyms    names of such a command in other programs; a user who types one gets a hint
     """
 
     name: str
@@ -42,7 +43,7 @@ class Command:
     examples: tuple[str, ...] = ()
     positional: str = ""
     important: tuple[str, ...] = ("model.path", "sampling.temperature", "sampling.top_p")
-    spellings: tuple[str, ...] = ()
+    synonyms: tuple[str, ...] = ()
 
     @cached_property
     def config(self) -> type:
@@ -51,7 +52,7 @@ class Command:
         return config
 
     def aliases(self) -> dict[str, str]:
-        """Return name on the command line -> name in Python, where they differ (from -> begin)."""
+        """Return {name on the command line: name in Python} where they differ (from: begin)."""
         names = [(checks.cli_name(name, f), name) for name, f in checks.options(self.config)]
         return {typed: name for typed, name in names if typed != name}
 
@@ -61,16 +62,16 @@ class NoOptions:
     """The options of a command without any."""
 
 
-ALL = (
+ALL_COMMANDS = (
     Command(
         name="prepare",
         options="musictx.config.corpus:PrepareConfig",
         run="musictx.apps.prepare:run",
-        about="Turn a folder of music into token files (train does it by itself).",
+        about="Turn a folder of music into token files (train does this automatically).",
         examples=("musictx prepare ~/midi",),
         positional="corpus.path",
         important=("corpus.path", "corpus.workers"),
-        spellings=("preprocess", "tokenize"),
+        synonyms=("preprocess", "tokenize"),
     ),
     Command(
         name="train",
@@ -94,7 +95,7 @@ ALL = (
             "trainer.devices",
             "trainer.precision",
         ),
-        spellings=("fit", "resume"),
+        synonyms=("fit", "resume"),
     ),
     Command(
         name="generate",
@@ -109,7 +110,7 @@ ALL = (
             "musictx generate model=runs/bach-1a2b3c4d/model sampling=safe",
         ),
         positional="primer",
-        spellings=("compose", "sample", "new"),
+        synonyms=("compose", "sample", "new"),
     ),
     Command(
         name="infill",
@@ -121,13 +122,13 @@ ALL = (
             "musictx infill song.mid from=12.5s to=20s tracks=piano density=4",
         ),
         positional="file",
-        spellings=("inpaint", "fill", "vary", "variation", "variations", "replace"),
+        synonyms=("inpaint", "fill", "vary", "variation", "variations", "replace"),
     ),
     Command(
         name="accompany",
         options="musictx.config.generate:AccompanyConfig",
         run="musictx.apps.infill:run",
-        about="Write an accompaniment to a melody or chords, or add parts to a song.",
+        about="Write an accompaniment for a melody or chords, or add parts to a song.",
         examples=(
             "musictx accompany tune.mid",
             "musictx accompany song.mid melody_track=voice density=3",
@@ -135,7 +136,7 @@ ALL = (
             "musictx accompany chords='| C | Am7 | F | G | x4'",
         ),
         positional="melody",
-        spellings=("arrange", "add"),
+        synonyms=("arrange", "add"),
     ),
     Command(
         name="chords",
@@ -149,14 +150,14 @@ ALL = (
         name="harmonise",
         options="musictx.chorale.config:HarmoniseConfig",
         run="musictx.chorale.app:run",
-        about="Write alto, tenor and bass to a melody, as in a chorale.",
+        about="Write alto, tenor and bass for a melody, as in a chorale.",
         examples=(
             "musictx harmonise tune.mid",
             "musictx harmonise melody=ode_to_joy samples=3 render=true",
         ),
         positional="melody",
         important=("model.path", "sampling.temperature", "sampling.rules"),
-        spellings=("harmonize",),
+        synonyms=("harmonize",),
     ),
     Command(
         name="play",
@@ -180,22 +181,22 @@ ALL = (
         name="render",
         options="musictx.render.config:RenderConfig",
         run="musictx.render.app:run",
-        about="Turn MIDI files into sound (WAV) and pictures (piano-roll PNG).",
+        about="Turn MIDI files into audio (WAV) and images (piano-roll PNG).",
         examples=(
             "musictx render song.mid",
             "musictx render song.mid out=song.wav",
             "musictx render *.mid out=rendered",
         ),
         positional="files",
-        spellings=("convert", "export", "synthesize", "plot"),
+        synonyms=("convert", "export", "synthesize", "plot"),
     ),
     Command(
         name="studio",
         options="musictx.studio.config:StudioConfig",
         run="musictx.studio.program:run",
-        about="Open a page in the browser to edit, continue and recompose music with the mouse.",
+        about="Open a page in the browser to edit, continue and recompose music.",
         examples=("musictx studio", "musictx studio folder=~/music/studio port=8000 browser=false"),
-        spellings=("gui", "serve", "server", "app", "ui", "edit"),
+        synonyms=("gui", "serve", "server", "app", "ui", "edit"),
     ),
     Command(
         name="evaluate",
@@ -207,13 +208,13 @@ ALL = (
             "musictx evaluate model=piano corpus.path=~/midi split=test out=result.json",
         ),
         important=("model.path", "corpus.path"),
-        spellings=("validate", "eval"),
+        synonyms=("validate", "eval"),
     ),
     Command(
         name="compare",
         options="musictx.evaluate.config:CompareConfig",
         run="musictx.evaluate.compare:run",
-        about="Measure samples, or what a model composes, beside real music.",
+        about="Compare samples, or what a model composes, with real music.",
         examples=(
             "musictx compare generated against=~/midi out=table.csv",
             "musictx compare model=piano pieces=64 against=~/midi samples=compared/piano",
@@ -221,15 +222,15 @@ ALL = (
         ),
         positional="samples",
         important=("model.path", "corpus.path"),
-        spellings=("measure",),
+        synonyms=("measure",),
     ),
     Command(
         name="doctor",
         options="musictx.commands:NoOptions",
         run="musictx.apps.doctor:run",
-        about="Say what this machine has and which paths are taken on it; a self-test.",
+        about="Show this machine's hardware and the implementations it uses; run a self-test.",
         examples=("musictx doctor",),
-        spellings=("check", "info", "diagnose"),
+        synonyms=("check", "info", "diagnose"),
     ),
     Command(
         name="mcp",
@@ -239,22 +240,23 @@ ALL = (
         examples=("musictx mcp", "musictx mcp out=~/composed read=~/midi"),
     ),
 )
-#: The commands by name, in the order of the work; without those whose component has no folder.
-COMMANDS = {command.name: command for command in ALL if registry.is_present(command.run)}
+#: The commands by name, in order of use; those of components that are not installed are left out.
+COMMANDS = {command.name: command for command in ALL_COMMANDS if registry.is_present(command.run)}
 
 
-#: Wrong command -> what to type instead, for hints. The ``spellings`` of commands are added.
-SPELLINGS = {
+#: Wrong command -> what to type instead, for hints, with the ``synonyms`` of all commands.
+SUGGESTIONS = {
     "finetune": "train init=MODEL",
     "test": "evaluate split=test",
     "version": "--version",
-    **dict.fromkeys(("models", "list"), "generate --help (it lists them)"),
+    "models": "generate --help (it lists them)",
+    "list": "generate --help (it lists them)",
 }
-SPELLINGS |= {spelling: c.name for c in COMMANDS.values() for spelling in c.spellings}
-#: The groups with presets: of ``train``, which Hydra composes, and of the other commands.
+SUGGESTIONS |= {synonym: c.name for c in COMMANDS.values() for synonym in c.synonyms}
+#: Groups of presets: those of ``train`` (composed by Hydra) and those of all other commands.
 GROUPS = ("corpus", "tokenizer", "model", "position", "optim", "trainer", "callbacks", "logger",
           "sampling", "experiment")  # fmt: skip
-PLAIN_GROUPS = ("corpus", "tokenizer", "sampling")
+OTHER_GROUPS = ("corpus", "tokenizer", "sampling")
 
 
 def conf_dir() -> Path:
@@ -277,7 +279,7 @@ def presets(group: str, folders: Iterable[Path] = ()) -> dict[str, Path]:
 
 def groups(command: str, folders: Iterable[Path] = ()) -> dict[str, list[str]]:
     """Return the groups of options of ``command`` that have presets, with the presets' names."""
-    candidates = GROUPS if command == "train" else PLAIN_GROUPS
+    candidates = GROUPS if command == "train" else OTHER_GROUPS
     present = {name.partition(".")[0] for name in options_of(command)} | {"experiment"}
     return {group: sorted(presets(group, folders)) for group in candidates if group in present}
 
@@ -319,8 +321,8 @@ def preset(group: str, name: str, folders: Iterable[Path] = ()) -> dict[str, Any
 
 def unknown_command(name: str) -> str:
     """Return the error message for a command that does not exist."""
-    names = [*COMMANDS, "continue"]  # which is another name of generate
-    near = SPELLINGS.get(name.lower()) or next(
+    names = [*COMMANDS, "continue"]  # continue: an alias of generate
+    near = SUGGESTIONS.get(name.lower()) or next(
         iter(difflib.get_close_matches(name.lower(), names, n=1)), None
     )
     hint = f"did you mean musictx {near}? The commands are" if near else "expected one of"

@@ -2,9 +2,9 @@
 
 A piece consists of five numpy structured arrays - notes, pedals, tempos, meters, keys - which are
 read-only and sorted by time. Columns allow vectorised code: ``score.notes["pitch"]`` is an array of
-all pitches. A Score also has the ticks per quarter note and the names of tracks, with which a
-sequencer shows the piece on its own grid. This module depends neither on MIDI files (``midi/``) nor
-on tokens (``tokens/``) nor on torch.
+all pitches. A Score also has the ticks per quarter note and the names of tracks, so that a
+sequencer shows the piece on the grid of its file. This module depends neither on MIDI files
+(``midi/``) nor on tokens (``tokens/``) nor on torch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NOTE = np.dtype(
         ("track", "u2"),
     ]
 )
-#: The number of drums among programs.
+#: The number that stands for drums where a program is expected; General MIDI ends at 127.
 DRUMS = 128
 #: A movement of the sustain pedal (controller 64) of a track: 0..127; the pedal is down from 64 on.
 PEDAL = np.dtype([("time", "f8"), ("value", "u1"), ("track", "u2")])
@@ -55,12 +55,12 @@ _COLUMNS = {
     "meters": (METER, "time"),
     "keys": (KEY, "time"),
 }
-#: The columns whose marks are in force until the next one.
+#: The columns whose rows are in force until the next row.
 MARKS = ("tempos", "meters", "keys")
 
 
 def _column(name: str, values: np.ndarray | Iterable[tuple]) -> np.ndarray:
-    """A read-only copy of ``values`` as the column ``name``, stably sorted by its key."""
+    """Return a read-only copy of ``values`` as the column ``name``, stably sorted by its key."""
     dtype, key = _COLUMNS[name]
     rows = values if getattr(values, "dtype", None) == dtype else _rows(name, values)
     array = np.array(rows, dtype=dtype).reshape(-1)
@@ -70,8 +70,8 @@ def _column(name: str, values: np.ndarray | Iterable[tuple]) -> np.ndarray:
 
 
 def _rows(name: str, values: Any) -> list[tuple]:
-    """``values`` as a list of tuples. Raises ``UserError`` for a tuple that the dtype of the column
-    ``name`` would change."""
+    """Return ``values`` as a list of tuples. Raises ``UserError`` for a tuple with a value that the
+    dtype of the column ``name`` cannot represent."""
     dtype, _ = _COLUMNS[name]
     expected = f"expected tuples of {', '.join(dtype.names or ())}"
     if not isinstance(values, Iterable) or isinstance(values, (str, bytes, Mapping)):
@@ -83,14 +83,14 @@ def _rows(name: str, values: Any) -> list[tuple]:
             stored = np.array(row, dtype).tolist() if isinstance(row, tuple) else ()
         except (TypeError, ValueError, OverflowError):
             stored = ()
-        # NaN, which does not equal itself, is refused later.
+        # NaN, which does not equal itself, passes here and is refused by Score.
         if not stored or any(a != b and a == a for a, b in zip(stored, row)):
             raise UserError(f"{name}[{number}]={shown(row)}: {expected}")
     return rows
 
 
 def _is_mark(row: Any) -> bool:
-    """Whether ``row`` is (time, text), a marker or a syllable."""
+    """Return whether ``row`` is (time, text): a marker or a syllable."""
     if not isinstance(row, tuple | list) or len(row) != 2:
         return False
     is_number = isinstance(row[0], int | float | np.number)
@@ -98,26 +98,26 @@ def _is_mark(row: Any) -> bool:
 
 
 def sort_order(*columns: np.ndarray) -> np.ndarray:
-    """(n,) the indices that sort integer columns stably, the first column the most significant.
+    """Return (n,) the indices that stably sort integer columns; the first column counts most.
 
-    The result equals ``np.lexsort(columns[::-1])``. If the columns fit into 62 bits, one number for
-    each row is sorted, which is several times as fast for columns that are nearly sorted.
+    The result equals ``np.lexsort(columns[::-1])``. If a row fits into 62 bits, each row is packed
+    into one number and these are sorted, which is several times as fast for nearly sorted columns.
     """
     code = np.zeros(len(columns[0]), np.int64)
-    room = 1
+    codes = 1
     for column in columns:
         low, high = (int(column.min()), int(column.max())) if len(column) else (0, 0)
-        room *= high - low + 1
-        if room > 2**62:
+        codes *= high - low + 1
+        if codes > 2**62:
             return np.lexsort(columns[::-1])
         code *= high - low + 1
         code += column.astype(np.int64) - low
-    # numpy sorts numbers of 16 bits by a faster radix sort.
-    return np.argsort(code.astype(np.uint16) if room <= 2**16 else code, kind="stable")
+    # numpy sorts 16-bit integers by radix sort, which is faster.
+    return np.argsort(code.astype(np.uint16) if codes <= 2**16 else code, kind="stable")
 
 
 def sorted_by(table: np.ndarray, key: np.ndarray) -> np.ndarray:
-    """``table`` stably sorted by ``key`` (n,); the same object if it is sorted already."""
+    """Return ``table`` stably sorted by ``key`` (n,); the same object if it is sorted already."""
     if len(key) > 1 and np.any(key[1:] < key[:-1]):
         return table[np.argsort(key, kind="stable")]
     return table
@@ -127,27 +127,29 @@ def sorted_by(table: np.ndarray, key: np.ndarray) -> np.ndarray:
 class Score:
     """A piece of music, an immutable value.
 
-    notes     dtype :data:`NOTE`, sorted by start. The order of notes with equal starts is part of
-              the value, since tokenizers write it down
-    pedals    dtype :data:`PEDAL`, sorted by time; empty if there are none or they are folded in
-    tempos    dtype :data:`TEMPO`; only marks, since all times are in seconds
+    notes     dtype :data:`NOTE`, sorted by start. The order of notes with equal starts is kept,
+              since token ids depend on it
+    pedals    dtype :data:`PEDAL`, sorted by time; empty if there are none, or if note lengths
+              include them (:mod:`musictx.pedal`)
+    tempos    dtype :data:`TEMPO`. They do not affect the times of notes, which are in seconds
     meters    dtype :data:`METER`
     keys      dtype :data:`KEY`
     names     track -> its name, if it has one
     fermatas  times of the fermatas in notation
     markers   (time, text) of markers of MIDI files and chord symbols of notation, sorted by time
     lyrics    (time, syllable), sorted by time
-    title, composer    the headings of notation; "" without them
-    ticks_per_quarter  the grid of the file, counted along ``tempos`` (the first tempo holds from
-              the beginning, 120 without any); 0 for no grid. MIDI files are written with it
-    pulse     the beats and bars of the music if they are not those of the marks, estimated by
-              :mod:`musictx.grid`; it is not written to files
-    file      the MIDI file from which the piece was read, if any. Changes are written into this
-              file (:mod:`musictx.midi.edit`). A time shift removes it
+    title, composer    the headings of notation; "" if there are none
+    ticks_per_quarter  the grid of MIDI files that are written, along ``tempos`` (the first tempo
+              holds from the beginning; 120 bpm if there is none); 0 for no grid
+    pulse     the beats and bars of the music if they are not those of ``tempos`` and ``meters``,
+              estimated by :mod:`musictx.grid`; not written to files
+    file      the bytes of the MIDI file from which the piece was read; b"" if there is none.
+              Changes are written into this file (:mod:`musictx.midi.edit`). :meth:`shifted` drops
+              it
 
     Arrays (or iterables of tuples) are copied, sorted and made read-only. Scores are equal if their
-    five arrays are equal. Raises :class:`UserError` for times that are not finite, negative or out
-    of order, for values that are not numbers, and for values that MIDI cannot represent.
+    five arrays are equal. Raises :class:`UserError` for times that are negative or not finite, for
+    notes that end before they start, and for values that MIDI cannot represent.
     """
 
     notes: np.ndarray = field(default_factory=partial(np.empty, 0, NOTE))
@@ -187,13 +189,13 @@ class Score:
         for name in ("markers", "lyrics"):
             rows = getattr(self, name)
             if not isinstance(rows, Iterable) or not all(map(_is_mark, rows)):
-                raise UserError(f"{name}={shown(rows)}: expected (time, text), times not negative")
+                raise UserError(f"{name}={shown(rows)}: expected (time, text) with time >= 0")
         ticks = self.ticks_per_quarter
         if not isinstance(ticks, Integral) or not 0 <= ticks < 2**15:
             raise UserError("ticks_per_quarter must be a whole number in 0..32767")
         names = self.names.values() if isinstance(self.names, Mapping) else [None]
         if not all(isinstance(name, str) for name in names):
-            raise UserError(f"names={shown(self.names)}: expected track -> its name")
+            raise UserError(f"names={shown(self.names)}: expected a dict {{track: name}}")
         object.__setattr__(self, "names", dict(self.names))
 
     def __len__(self) -> int:
@@ -218,21 +220,22 @@ class Score:
 
     @property
     def duration(self) -> float:
-        """Seconds from 0 to the end of the last note; 0.0 without notes."""
+        """Seconds from 0 to the end of the last note; 0.0 if there are no notes."""
         return float(self.notes["end"].max()) if len(self) else 0.0
 
     @property
     def one_voice(self) -> bool:
-        """Whether there are several notes and none overlaps another."""
+        """Whether there are several notes, and each begins after the previous one has ended
+        (overlaps of up to 20 ms are ignored)."""
         starts, ends = self.notes["start"][1:], self.notes["end"][:-1]
         return len(self.notes) > 1 and bool((starts >= ends - 0.02).all())
 
     def with_notes(self, notes: np.ndarray | Iterable[tuple]) -> Score:
-        """A copy of this piece with other notes."""
+        """Return a copy of this piece with other notes."""
         return replace(self, notes=_column("notes", notes))
 
     def shifted(self, seconds: float) -> Score:
-        """A copy with everything ``seconds`` later. Marks and pedals before 0 are moved to 0.
+        """Return a copy with everything ``seconds`` later. Marks and pedals before 0 move to 0.
 
         Raises :class:`UserError` if a note would start before 0.
         """
@@ -245,15 +248,15 @@ class Score:
         notes = self.notes.copy()
         notes["start"] += seconds
         notes["end"] += seconds
-        more: dict[str, Any] = {"fermatas": tuple(time + seconds for time in self.fermatas)}
+        fields: dict[str, Any] = {"fermatas": tuple(time + seconds for time in self.fermatas)}
         for name in ("pedals", *MARKS):
-            more[name] = getattr(self, name).copy()
-            more[name]["time"] = np.maximum(more[name]["time"] + seconds, 0.0)
+            fields[name] = getattr(self, name).copy()
+            fields[name]["time"] = np.maximum(fields[name]["time"] + seconds, 0.0)
         for name in ("markers", "lyrics"):
-            more[name] = tuple((max(t + seconds, 0.0), text) for t, text in getattr(self, name))
+            fields[name] = tuple((max(t + seconds, 0.0), text) for t, text in getattr(self, name))
         if self.pulse is not None:
-            more["pulse"] = self.pulse._replace(late=self.pulse.late + seconds)
-        return replace(self, notes=notes, file=b"", **more)
+            fields["pulse"] = self.pulse._replace(late=self.pulse.late + seconds)
+        return replace(self, notes=notes, file=b"", **fields)
 
     def to_pretty_midi(self) -> pretty_midi.PrettyMIDI:
         """Convert to ``pretty_midi``; :func:`musictx.read` converts back."""
@@ -264,11 +267,11 @@ class Score:
         return pretty_midi.PrettyMIDI(io.BytesIO(midi.to_bytes(self)))
 
     def content_hash(self) -> str:
-        """A hash of the notes, 32 hexadecimal digits.
+        """Return a hash of the notes, 32 hexadecimal digits.
 
-        It includes start and end on a 1 ms grid relative to the first note, pitch, velocity, drum
-        flag and program, in a canonical order; but not tracks, pedals and marks. So a file that
-        another program saves again keeps its hash.
+        It depends on the start and end (relative to the first note, rounded to 1 ms), pitch,
+        velocity, program and drum flag of each note, but not on tracks, pedals and marks. So a file
+        keeps its hash when another program saves it.
         """
         notes = self.notes
         first = notes["start"].min() if len(notes) else 0.0
@@ -287,7 +290,7 @@ Result = TypeVar("Result")
 
 
 def cached(function: Callable[[Score], Result]) -> Callable[[Score], Result]:
-    """A decorator that stores the result of ``function`` in its Score, which never changes."""
+    """Decorate ``function`` so that its result is stored in the Score, which is immutable."""
     name = f"{function.__module__}.{function.__name__}"
 
     @wraps(function)
@@ -300,20 +303,21 @@ def cached(function: Callable[[Score], Result]) -> Callable[[Score], Result]:
 
 
 def until(score: Score, seconds: float) -> Score:
-    """``score`` with only the notes that begin before ``seconds``; they end then at the latest."""
+    """Return ``score`` cut at ``seconds``: later notes are left out, sounding notes end there."""
     notes = score.notes[score.notes["start"] < seconds].copy()
     notes["end"] = np.minimum(notes["end"], seconds)
     return score.with_notes(notes)
 
 
 def top_notes(start: np.ndarray, stop: np.ndarray, pitch: np.ndarray) -> np.ndarray:
-    """(n,) bool: whether no higher note sounds when a note begins: the melody for a listener."""
+    """Return (n,) bool: whether no higher note sounds when a note begins, so that a listener hears
+    it as the melody."""
     sounds = (start[:, None] <= start) & (stop[:, None] > start)  # (note, onset)
     return np.logical_not((sounds & (pitch[:, None] > pitch)).any(0))
 
 
 def skyline(score: Score) -> np.ndarray:
-    """(n,) bool: :func:`top_notes`, drums left out."""
+    """Return (n,) bool: whether a note is one of the :func:`top_notes`; drums are left out."""
     line = ~score.notes["drum"]
     notes = score.notes[line]
     line[line] = top_notes(notes["start"], notes["end"], notes["pitch"])
@@ -321,6 +325,6 @@ def skyline(score: Score) -> np.ndarray:
 
 
 def pitched(score: Score) -> np.ndarray:
-    """The notes without drums, sorted by start and pitch (dtype NOTE)."""
+    """Return the notes that are not drums (dtype NOTE), sorted by start and pitch."""
     notes = score.notes[~score.notes["drum"]]
     return notes[np.lexsort((notes["pitch"], notes["start"]))]

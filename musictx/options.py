@@ -1,9 +1,9 @@
-"""Convert the options of a command (words, JSON or arguments of Python) to its checked dataclass,
-and back to words.
+"""Convert the options of a command (command-line words, JSON or Python arguments) to its checked
+dataclass, and back to words.
 
-The dataclasses of ``config/`` declare each option once. :func:`make_config` makes every
-configuration, so a request has the same meaning on the command line, in Python, in the studio and
-in MCP. Neither Hydra nor torch is imported here, so that a mistake is reported at once.
+The dataclasses of ``config/`` declare each option once. All configurations are made by
+:func:`make_config`, so a request has the same meaning on the command line, in Python, in the studio
+and in MCP. Neither Hydra nor torch is imported here, so that a mistake is reported at once.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def make_config(
     without: Collection[str] = (),
     folders: Sequence[Path] = (),
 ) -> Any:
-    """Return the checked dataclass of ``command`` with the values of ``options``, by their names.
+    """Return the checked dataclass of ``command`` for ``options``, a dict of values by name.
 
-    A name may be dotted (``sampling.key``) or short (``key``); ``sampling`` itself may be a dict,
-    a dataclass or the name of a preset in ``conf/`` or in the user's ``folders``. A dict overrides
-    a preset, and a single option overrides both. A value may be text, as on the command line.
-    ``without`` are options that the caller does not offer. Raises a :class:`ConfigError` that
-    begins with the name of the wrong option.
+    A name may be dotted (``sampling.key``) or short (``key``). ``sampling`` itself may be a dict, a
+    dataclass, or the name of a preset in ``conf/`` or in one of the user's ``folders``; single
+    options override its entries. A value may be text, as on the command line. Options that the
+    caller does not offer, ``without``, are refused. Raises :class:`ConfigError`, which names the
+    wrong option.
     """
     values: dict[str, Any] = {}
     group_names, free, fields = _group_names(command), free_form(command), options_of(command)
@@ -56,7 +56,7 @@ def make_config(
         name, value = settings.pop(0)
         has_entries = isinstance(value, Mapping | checks.CheckedOptions)
         option = name if has_entries and name in group_names else full_name(command, name)
-        if option in group_names:  # its entries take its place
+        if option in group_names:  # replace it by its entries
             entries = _entries(command, option, value, folders).items()
             settings[:0] = [(f"{option}.{entry}", inner) for entry, inner in entries]
             continue
@@ -77,7 +77,7 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
     """Return the ``words`` of a command line as name -> text, for :func:`make_config`.
 
     Each word is ``name=value`` or the name of a file or folder. A value may be in quotes; ``null``
-    without quotes is None. Raises :class:`ConfigError` about the first other word.
+    without quotes is None. Raises :class:`ConfigError` for a word that is neither.
     """
     options: dict[str, Any] = {}
     files: list[str] = []
@@ -93,7 +93,7 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
         elif (full := full_name(command, name)) not in free and within(full, free):
             options[name] = _yaml(name, text)
         else:
-            # The last value of an option counts, even if its earlier values had another name.
+            # Last, so that it counts even if an earlier word sets the option by another name.
             options.pop(name, None)
             options[name] = None if text == "null" else QUOTED.sub(r"\2", text)
     if not files:
@@ -101,23 +101,23 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
     refuse_twice(positional, files, words)
     if len(files) > 1 and "list[str]" not in types_of(options_of(command)[positional]):
         raise ConfigError(
-            f"{shown(files[1])}: expected one file, {shown(files[0])} is given already; "
-            "options are written name=value"
+            f"{shown(files[0])} {shown(files[1])}: expected one file; options are written "
+            "name=value"
         )
     return {positional: files} | options
 
 
 def refuse_twice(positional: str, files: Sequence[str], words: Sequence[str]) -> None:
-    """Raise :class:`ConfigError` if a command line has the ``files`` of the option ``positional``
-    and a word that sets this option, too."""
-    again = [word for word in words if word.lstrip("+").startswith(f"{positional}=")]
-    if files and again:
-        raise ConfigError(f"{shown(files[0])} {shown(again[0])}: expected one of the two")
+    """Raise :class:`ConfigError` if a command line sets the option ``positional`` twice: by a file
+    name and by ``positional=``."""
+    settings = [word for word in words if word.lstrip("+").startswith(f"{positional}=")]
+    if files and settings:
+        raise ConfigError(f"{shown(files[0])} {shown(settings[0])}: expected one of the two")
 
 
 def is_file(command: str, word: str, more: Collection[str] = ()) -> bool:
-    """Whether a word of a command line names a file or folder, not an option of ``command`` or one
-    of the options ``more``. A word with "=" is a file only if the file exists."""
+    """Return whether a word of a command line names a file or folder, rather than an option of
+    ``command`` or one of the options ``more``. A word with "=" is a file only if it exists."""
     name, equals, _ = word.partition("=")
     name = full_name(command, name.lstrip("+~"))
     names = [*options_of(command), *groups(command), *more]
@@ -126,8 +126,8 @@ def is_file(command: str, word: str, more: Collection[str] = ()) -> bool:
 
 
 def words(command: str, config: Any) -> list[str]:
-    """Return the words after ``musictx COMMAND`` that make ``config``: its values other than the
-    defaults. It is the inverse of :func:`parse` and :func:`make_config`."""
+    """Return the words after ``musictx COMMAND`` that result in ``config``: all values that are not
+    the default. This is the inverse of :func:`parse` and :func:`make_config`."""
     defaults, fields = type(config)(), options_of(command)
     files, options = [], []
     for name, field in fields.items():
@@ -181,9 +181,9 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
 
 
 def _similar_by_help(command: str, typed: Sequence[str]) -> list[str]:
-    """Return the options that the words ``typed`` may mean: those named by one of the words, such
-    as key for ``key_signature``; else those with the most of the words in their help, such as meter
-    for ``time_signature``, preferably without a dot in their name."""
+    """Return the options that may be meant by an unknown name with the words ``typed``: options
+    named like one of the words (key for ``key_signature``), else options whose help has the most of
+    the words (meter for ``time_signature``), preferably those without a dot in their name."""
     helps = {
         checks.cli_name(name, field): field.metadata["help"].lower()
         for name, field in options_of(command).items()
@@ -200,12 +200,12 @@ def _similar_by_help(command: str, typed: Sequence[str]) -> list[str]:
 
 
 def check_path(name: str, field: dataclasses.Field, value: Any) -> None:
-    """Raise :class:`ConfigError` if ``value``, the file of the option ``name``, is an input that is
-    neither a file or folder nor an example or model that comes with musictx; and
-    :class:`UserError` if it is a new file that cannot be written."""
+    """Check ``value``, the path of the option ``name``. Raises :class:`ConfigError` for an input
+    that is no file, folder, or example or model that comes with musictx, and :class:`UserError`
+    for a new file that cannot be written."""
     kind = field.metadata["path"]
     if kind == "out" and value is not None and not os.path.exists(value):
-        check_writable(value, name)  # a command checks whether it may write what exists
+        check_writable(value, name)  # for existing files, the command checks it
     if kind == "out" or types_of(field)[0] != "str" or value is None:
         return
     included = {"examples": shipped.examples, "models": shipped.models}.get(kind, dict)()
@@ -218,14 +218,14 @@ def check_path(name: str, field: dataclasses.Field, value: Any) -> None:
 
 
 def within(name: str, options: Collection[str]) -> bool:
-    """Whether ``name`` is one of ``options`` or part of one, as ``tokenizer.params.x`` is part of
-    ``tokenizer.params``."""
+    """Return whether ``name`` is one of ``options`` or a part of one, as ``tokenizer.params.x`` is
+    a part of ``tokenizer.params``."""
     return name in options or any(name.startswith(f"{option}.") for option in options)
 
 
 def _entries(command: str, group: str, value: Any, folders: Sequence[Path]) -> Mapping[str, Any]:
     """Return the options in the ``value`` of a group: a dict, a dataclass, the name of a preset, or
-    None for no options."""
+    None (no options)."""
     presets = groups(command, folders).get(group, [])
     if isinstance(value, str):
         value = preset(group, value, folders) if value in presets else parse_brackets(value)
@@ -239,14 +239,15 @@ def _entries(command: str, group: str, value: Any, folders: Sequence[Path]) -> M
 
 @cache
 def _group_names(command: str) -> set[str]:
-    """Return the dotted names of the groups of options, such as ``sampling`` or ``limits``: those
-    of one dataclass each."""
+    """Return the dotted names of the groups of options, such as ``sampling`` or ``limits``: each
+    is one dataclass."""
     groups_and_dicts = {option.rpartition(".")[0] for option in options_of(command)} - {""}
     return groups_and_dicts.difference(free_form(command))
 
 
 def _assembled(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:
-    """Make an object of the dataclass ``config`` from the ``values`` with this ``prefix``."""
+    """Return an object of the dataclass ``config`` with those ``values`` whose names have the
+    ``prefix``."""
     arguments = {}
     for field in dataclasses.fields(config):
         name = f"{prefix}{field.name}"

@@ -50,7 +50,7 @@ WRONG_ROWS = [
         *(({"notes": wrong}, "notes=.*expected tuples of start") for wrong in (5, "abc", {})),
         ({"notes": np.zeros((3, 2))}, r"notes\[0\]=.*expected tuples of start"),
         ({"ticks_per_quarter": 10**400}, "ticks_per_quarter must be a whole number"),
-        *(({"names": wrong}, "names=.*expected track -> its name") for wrong in (5, {0: None})),
+        *(({"names": wrong}, "names=.*expected a dict") for wrong in (5, {0: None})),
         *(
             ({table: wrong}, f"{table}=.*expected .time, text")
             for table in ("markers", "lyrics")
