@@ -31,7 +31,7 @@ QUALITIES: dict[str, tuple[int, ...]] = {
 }
 NAMES = tuple(QUALITIES)
 ROOTS = ("C", "C#", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B")
-#: Other qualities of files -> the quality of :data:`QUALITIES` that they are read as.
+#: Other qualities in files -> the quality of :data:`QUALITIES` that they are read as.
 _REDUCED = {
     "maj6": "maj", "min6": "min", "minmaj7": "min", "dim7": "dim", "maj9": "maj7", "min9": "min7",
     "9": "7", "11": "7", "13": "7", "maj11": "maj7", "maj13": "maj7", "min11": "min7",
@@ -56,6 +56,7 @@ _KINDS = {
     **dict.fromkeys(("hdim", "h", "ø"), "hdim"), **dict.fromkeys(("dim", "°", "o"), "dim"),
     **dict.fromkeys(("aug", "+"), "aug"), **dict.fromkeys(("minor", "min", "mi", "m", "-"), "min"),
     **dict.fromkeys(("maj", "Maj", "ma", "Ma", "M"), "maj"), "dom": "7", "": "",
+    **dict.fromkeys(("j", "^", "Δ"), "maj7"),
 }  # fmt: skip
 #: Quality -> degrees that it implies.
 _IMPLIED = {
@@ -71,7 +72,11 @@ _STEPS, _SEMITONES = "CDEFGAB", (0, 2, 4, 5, 7, 9, 11)
 
 
 class Chord(NamedTuple):
-    """root  pitch class, 12 for no chord;  quality  index in :data:`NAMES`, 0 for no chord"""
+    """A chord without its spelling.
+
+    root     pitch class, 12 for no chord
+    quality  index in :data:`NAMES`, 0 for no chord
+    """
 
     root: int
     quality: int
@@ -98,7 +103,7 @@ class Spelling(NamedTuple):
     step     letter of the root, "" for no chord
     alter    semitones by which accidentals raise the root: 1 for a sharp, -1 for a flat
     quality  quality in the file, which may be richer than that of ``chord``, such as min9
-    more     content of the parentheses of a name: degrees such as b9, or other text
+    more     what a name has in parentheses: degrees such as b9 (``*`` if omitted), or other text
     bass     (steps, semitones): scale steps above the root, and semitones by which this degree of
              the major scale is raised; ``None`` if the root is the bass
     """
@@ -134,9 +139,9 @@ class Spelling(NamedTuple):
             kind, degrees = number + kind, [d for d in degrees if d not in ("b7", number)]
         elif kind in ("6", "m6") and degrees == ["9"]:
             kind, degrees = kind + "9", []
-        added = (re.sub(r"^\*", "no", re.sub(r"^(?=[0-9])", "add", d)) for d in degrees)
-        suffix = kind + "".join(added)
-        if suffix.startswith(("#", "b")):  # C:maj(b9) is C(b9): Cb9 is C flat
+        suffixes = (re.sub(r"^\*", "no", re.sub(r"^(?=[0-9])", "add", d)) for d in degrees)
+        suffix = kind + "".join(suffixes)
+        if suffix.startswith(("#", "b")):  # C(b9), not Cb9, which is C flat nine
             suffix = f"({suffix})"
         bass = ""
         if self.bass is not None:
@@ -187,12 +192,11 @@ def parse_chord(text: str) -> Spelling | None:
         step, signs, quality, more, raised, degree = match.groups()
         if degree is not None and len(degree) < 3 and int(degree):
             bass = (int(degree) - 1) % 7, raised.count("#") - raised.count("b")
-    elif (match := _SYMBOL.fullmatch(text)) and (kind := kind_of(match[3])) is not None:
+    elif (match := _SYMBOL.fullmatch(text)) and (parsed := parse_suffix(match[3])) is not None:
         step, signs, _, bass_step, bass_signs = match.groups()
-        quality, more = kind
+        quality, more = parsed
         if bass_step is not None:
-            root_note, bass_note = (step, _alter(signs)), (bass_step, _alter(bass_signs))
-            bass = interval(root_note, bass_note) if root_note != bass_note else None
+            bass = interval((step, _alter(signs)), (bass_step, _alter(bass_signs)))
     else:
         return None
     reduced = _REDUCED.get(quality, quality)
@@ -200,18 +204,19 @@ def parse_chord(text: str) -> Spelling | None:
         return None
     root = _SEMITONES[_STEPS.index(step)] + _alter(signs)
     chord = Chord(root % 12, NAMES.index(reduced))
-    return Spelling(chord, step, _alter(signs), quality, more or "", bass)
+    is_root = bass == (0, 0)
+    return Spelling(chord, step, _alter(signs), quality, more or "", None if is_root else bass)
 
 
-def kind_of(suffix: str) -> tuple[str, str] | None:
+def parse_suffix(suffix: str) -> tuple[str, str] | None:
     """Parse the suffix of a symbol: ``"m7b9"`` -> quality ``"min7"``, added degrees ``"b9"``.
 
-    Degrees are separated by commas, and omitted ones begin with ``*``. ``None`` if it is no suffix.
+    Degrees are separated by commas; omitted ones begin with ``*``. ``None`` for any other text.
     """
     match = _SUFFIX.fullmatch(suffix.translate(_PLAIN).replace("/9", "9"))
     if match is None:
         return None
-    kind, number = _KINDS.get(match["kind"], "maj7"), match["number"] or ""
+    kind, number = _KINDS[match["kind"]], match["number"] or ""
     major = bool(match["major"]) or kind.startswith("maj")
     seventh = number in ("7", "9", "11", "13")
     degrees = []
@@ -244,22 +249,23 @@ def kind_of(suffix: str) -> tuple[str, str] | None:
     return quality, ",".join(dict.fromkeys(more))
 
 
-def nearest(text: str) -> str | None:
-    """Name a symbol with an unknown suffix: a triad, with the suffix in parentheses.
-
-    ``None`` if the text does not begin like a symbol.
+def triad_name(text: str) -> str | None:
+    """Name a symbol with an unknown suffix: ``"Cm(foo)"`` -> ``"C:min(foo)"``, a triad with the
+    suffix in parentheses. ``None`` if the text does not begin like a symbol.
     """
-    match = re.fullmatch(r"([A-G][#b]{0,2})(?=[-+^#b0-9°øΔm(M])(m(?!aj))?([^/():]{1,20}).*", text)
+    match = re.fullmatch(
+        r"([A-G][#b]{0,2})(?=[-+^#b0-9°øΔm(M])(m(?!aj))?\(?([^/():]{1,20}).*", text
+    )
     return f"{match[1]}:{'min' if match[2] else 'maj'}({match[3].strip()})" if match else None
 
 
 def _alter(signs: str) -> int:
-    """Count sharps minus flats, the inverse of :func:`_signs`, also for the signs of Unicode."""
+    """Count sharps minus flats: the inverse of :func:`_signs`, which also reads Unicode signs."""
     return sum((sign in "#♯") - (sign in "b♭") for sign in signs)
 
 
 def parse_name(text: str) -> Chord | None:
-    """Parse a name such as ``Bb:min7/b3``; ``None`` for any other text, also for symbols."""
+    """Parse a name such as ``Bb:min7/b3``; ``None`` for any other text, including symbols."""
     chord = parse_chord(text) if ":" in text or text.strip() == "N" else None
     return chord and chord.chord
 
@@ -294,14 +300,14 @@ def _changes(score: Score, field: str) -> list[tuple[float, Any]]:
 
 
 def is_chart(score: Score) -> bool:
-    """Whether ``score`` has chords but no notes."""
+    """Return whether ``score`` has chords but no notes."""
     return not len(score) and bool(chord_markers(score))
 
 
 def chord_markers(score: Score) -> dict[str, Spelling]:
     """Return the markers of ``score`` that are chord names or symbols: text -> chord.
 
-    If all symbols may also be section names, such as "A" and "B", they are not taken as chords.
+    If every symbol may also be a section name, such as "A" and "B", they are not taken as chords.
     """
     texts = {text for _, text in score.markers}
     chords = {text: chord for text in texts if (chord := parse_chord(text)) is not None}

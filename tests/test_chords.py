@@ -26,6 +26,8 @@ def test_a_written_name_is_read_as_its_chord(chord):
 )
 def test_other_qualities_count_as_the_nearest_and_other_words_are_no_chords(text, chord):
     assert chords.parse_name(text) == chord
+    assert chords.triad_name("Cm(foo)") == "C:min(foo)"
+    assert chords.name_of("C/C") == chords.name_of("C:maj/1") == "C:maj"
 
 
 @pytest.mark.parametrize(

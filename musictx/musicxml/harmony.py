@@ -10,7 +10,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections import Counter
 
-from musictx.chords import NAMES, NONE, Spelling, interval, kind_of, parse_chord
+from musictx.chords import NAMES, NONE, Spelling, interval, parse_chord, parse_suffix
 from musictx.musicxml.document import element, parse_number
 
 #: Kinds of harmony -> the names that ``musictx/chords.py`` reads.
@@ -45,7 +45,7 @@ def name_of(element: ET.Element, remarks: Counter[str]) -> str:
         remarks["chord symbols without a root taken for no chord"] += 1
         return "N"
     quality = _QUALITIES.get(kind)
-    if quality is None and text and (written := kind_of(text)):
+    if quality is None and text and (written := parse_suffix(text)):
         quality, _ = written
     if quality is None:
         remarks["chord symbols of other kinds read as the nearest triads"] += 1
@@ -54,7 +54,7 @@ def name_of(element: ET.Element, remarks: Counter[str]) -> str:
         text = text or ("" if kind == "other" else kind)
     degrees = ",".join(filter(None, map(_degree, element.iterfind("degree"))))
     if not degrees:
-        written = kind_of(text)
+        written = parse_suffix(text)
         degrees = written[1] if written else re.sub(r"[()]", " ", text)[:40].strip()
     bass = _note(element, "bass")
     degree = None if bass is None or bass == root else interval(root, bass)

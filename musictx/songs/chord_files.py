@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from musictx.beats import BPM
-from musictx.chords import name_of, nearest
+from musictx.chords import name_of, triad_name
 from musictx.errors import ReadError
 from musictx.notes import KEY, METER, TEMPO, Score
 from musictx.songs.chord_sheet import MOST_BARS, TIMES, bars_in, words_in
@@ -87,7 +87,7 @@ def _measures(text: str, headings: dict[str, str], remarks: Counter[str]) -> lis
         match = TIMES.search(line)
         words = words_in(line[: match.start()] if match else line)
         symbols = [word for word in words if name_of(word)]
-        bracketed = [word for word in _BRACKETED.findall(line) if name_of(word) or nearest(word)]
+        bracketed = [word for word in _BRACKETED.findall(line) if name_of(word) or triad_name(word)]
         if "|" in line and symbols and not bracketed:
             body.append(line)
             continue

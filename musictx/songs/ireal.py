@@ -13,7 +13,7 @@ from collections import Counter
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from musictx.chords import name_of, nearest
+from musictx.chords import name_of, triad_name
 from musictx.musicxml.repeats import Jump, RepeatError, RepeatSigns, playing_order
 from musictx.songs.chord_sheet import SheetBar
 
@@ -74,7 +74,7 @@ def chord_of(word: str, remarks: Counter[str]) -> str:
     for other words. ``remarks`` counts the nearest triads and the other words."""
     if chord := name_of(word):
         return chord
-    chord = nearest(word)
+    chord = triad_name(word)
     other = "chord symbols of other kinds read as the nearest triads"
     remarks[other if chord else "words among chords left out"] += 1
     return chord or ""
