@@ -11,18 +11,18 @@ TEMPO = np.dtype([("time", "f8"), ("bpm", "f8")])
 #: A meter from ``time`` (seconds) on.
 METER = np.dtype([("time", "f8"), ("numerator", "u1"), ("denominator", "u2")])
 
-#: The tempo without a tempo mark, in quarter notes a minute, as in MIDI.
+#: The tempo where there is no tempo mark, in quarter notes a minute, as in MIDI.
 BPM = 120.0
-#: Music keeps to a grid if this share of its notes begins at most so many seconds from a grid line.
+#: Music is on a grid if this share of its notes begins less than this many seconds from a line.
 ON_GRID, NEAR = 0.9, 0.012
 
 
 class Pulse(NamedTuple):
     """Beats that differ from those of the file.
 
-    tempos, meters  marks, with times from ``late`` on
+    tempos, meters  marks whose times do not include ``late``
     late            seconds by which the beats are late; may be negative
-    swing           the place of the second eighth in a quarter note
+    swing           where the second eighth of a quarter note begins: 0.5 if straight
     """
 
     tempos: np.ndarray
@@ -34,9 +34,9 @@ class Pulse(NamedTuple):
 class Beats:
     """The clock of a piece.
 
-    score  a :class:`musictx.notes.Score`, with its pulse or, without a pulse, its tempo and meter
-           marks; the first tempo and the first meter are valid from the beginning
-    bpm    the tempo of a piece without tempo marks; without meter marks bars are of 4/4
+    score  a :class:`musictx.notes.Score`; its pulse or, if it has none, its tempo and meter marks
+           are used. The first tempo and the first meter are in force from the beginning
+    bpm    the tempo of a piece without tempo marks. The meter of a piece without meter marks is 4/4
     """
 
     def __init__(self, score: Any, *, bpm: float = BPM) -> None:
@@ -47,7 +47,7 @@ class Beats:
         length = np.diff(self.tempos["time"]) * self.tempos["bpm"][:-1] / 60.0
         self._tempo_at = np.concatenate([[0.0], np.cumsum(length)])  # quarters before each tempo
         self.meters = from_zero(meters, np.array([(0.0, 4, 4)], METER))
-        #: (M,) quarter notes at which each meter begins, and how many its bars have.
+        #: (M,) where each meter begins, and how long its bars are, in quarter notes.
         self.meter_at = self.quarters(self.meters["time"])
         self.bar_quarters = self.meters["numerator"] * 4.0 / self.meters["denominator"]
         #: (M,) the number of the bar that begins with each meter.
@@ -60,7 +60,7 @@ class Beats:
     @overload
     def quarters(self, seconds: np.ndarray) -> np.ndarray: ...
     def quarters(self, seconds: Any) -> Any:
-        """Convert seconds, a number or an array, to quarter notes from the start of the piece."""
+        """Convert seconds (a number or an array) to quarter notes from the start of the piece."""
         seconds = np.asarray(seconds) - self.late
         mark = np.maximum(np.searchsorted(self.tempos["time"], seconds, side="right") - 1, 0)
         since = seconds - self.tempos["time"][mark]
@@ -73,7 +73,7 @@ class Beats:
     @overload
     def seconds(self, quarters: np.ndarray) -> np.ndarray: ...
     def seconds(self, quarters: Any) -> Any:
-        """Convert quarter notes from the start of the piece to seconds, a number or an array."""
+        """Convert quarter notes from the start (a number or an array) to seconds."""
         quarters = swung(quarters, self.swing)
         mark = np.maximum(np.searchsorted(self._tempo_at, quarters, side="right") - 1, 0)
         since = quarters - self._tempo_at[mark]
@@ -81,9 +81,9 @@ class Beats:
         return seconds if np.ndim(seconds) else float(seconds)
 
     def on_grid(self, times: np.ndarray, lines: int) -> bool:
-        """Whether ``times`` in seconds are on a grid of ``lines`` in a quarter note: most are less
-        than :data:`NEAR` seconds from a line, and less than a quarter of the distance between lines
-        (as half of random times are)."""
+        """Return whether ``times`` (seconds) are on a grid of ``lines`` to a quarter note: a share
+        of :data:`ON_GRID` is less than :data:`NEAR` seconds from a line, and less than a quarter of
+        the distance between lines (which holds for half of random times)."""
         position = self.quarters(times) * lines
         distance = np.abs(self.seconds(np.round(position) / lines) - times)
         near = (distance < NEAR) & (np.abs(np.round(position) - position) < 0.25)
@@ -96,12 +96,12 @@ class Beats:
         since, length = quarters - self.meter_at[meter], self.bar_quarters[meter]
         passed = np.floor(since / length + 1e-6)
         since = float(since - passed * length)
-        # Marks are in seconds, so bar lines have rounding errors.
+        # The times of marks are in seconds, so bar lines have rounding errors.
         return int(self._first_bar[meter] + passed), since if since > 1e-6 else 0.0
 
     def bar_at(self, seconds: float, *, ends: bool = False) -> int:
-        """Return the number of the bar in which music begins at ``seconds``, or ``ends`` there. A
-        time within a thousandth of a quarter note of a bar line is on it."""
+        """Return the number of the bar in which music begins (or with ``ends``: ends) at this time.
+        A time within a thousandth of a quarter note of a bar line is on it."""
         return self.bar(self.quarters(seconds) + (-1e-3 if ends else 1e-3))[0]
 
     @property
@@ -131,27 +131,27 @@ class Beats:
 
 
 def straight(quarters: Any, swing: float) -> Any:
-    """Remove swing from times in quarter notes: move the place ``swing`` of each quarter note to
-    its half, and the times between linearly."""
-    return _bent(quarters, swing, 0.5)
+    """Remove swing from times in quarter notes: the point ``swing`` of each quarter note moves to
+    its middle, and times between are interpolated linearly."""
+    return _move_second_eighth(quarters, swing, 0.5)
 
 
 def swung(quarters: Any, swing: float) -> Any:
     """Add swing to times in quarter notes: the inverse of :func:`straight`."""
-    return _bent(quarters, 0.5, swing)
+    return _move_second_eighth(quarters, 0.5, swing)
 
 
-def _bent(quarters: Any, second: float, to: float) -> Any:
+def _move_second_eighth(quarters: Any, old: float, new: float) -> Any:
     quarters = np.asarray(quarters)
-    if second == to:
+    if old == new:
         return quarters
     whole = np.floor(quarters)
-    return whole + np.interp(quarters - whole, (0.0, second, 1.0), (0.0, to, 1.0))
+    return whole + np.interp(quarters - whole, (0.0, old, 1.0), (0.0, new, 1.0))
 
 
 def from_zero(marks: np.ndarray, default: np.ndarray) -> np.ndarray:
-    """Return ``marks`` from time 0 on: the first mark counts from there, or ``default`` without
-    marks. Of several marks at the same time only the last is kept."""
+    """Return ``marks`` so that one is in force at time 0: the first mark is repeated there, or
+    ``default`` is returned if there are none. Of marks at the same time only the last is kept."""
     if not len(marks):
         return default
     marks = marks[np.append(np.diff(marks["time"]) > 0, True)]

@@ -1,6 +1,6 @@
-"""Decide from the notes of a file whether they keep to its beats.
+"""Decide whether the notes of a file are on its beats.
 
-In scores, notes begin on the beats of the file, to the tick. Music that was played with a click is
+In scores, notes begin exactly on the beats of the file. Music that was played to a click track is
 off by a few milliseconds, and often late or early as a whole. Free playing in the default tempo of
 a sequencer ignores the beats.
 
@@ -23,19 +23,19 @@ from musictx.notes import Pulse, Score, cached
 
 #: The grids in lines per quarter note: sixteenths, triplet eighths.
 LINES = (4, 3)
-#: Each span of so many quarter notes keeps to one of these grids.
+#: Quarter notes for which one of these grids is chosen.
 SPAN = 8.0
-#: The lowest strength of music on a grid. Onsets with normally distributed errors of a twelfth of a
-#: line have a strength of 0.87, random onsets about 0.3.
+#: The lowest strength of music on a grid. Onsets with normally distributed errors of a twelfth of
+#: the distance between lines have a strength of 0.87, random onsets about 0.3.
 STRENGTH = 0.75
 #: The lowest strength of tracked beats. Beats that are tracked in random onsets have up to 0.65, in
 #: romantic piano music 0.2 to 0.7 (scripts/LOG.md).
 SURE = 0.7
-#: Smaller shifts, in quarter notes, and shifts that gain less strength are ignored.
+#: Shifts of fewer quarter notes, and shifts that raise the strength by less, are ignored.
 SMALL, GAIN = 1 / 64, 0.03
-#: The largest distance from a line, in quarter notes, of an exact onset: ticks are rounded.
+#: The largest distance, in quarter notes, of an exact onset from a line; ticks are rounded.
 EXACT = 1 / 160
-#: The place of the second eighth of a quarter note is between these.
+#: The second eighth of a quarter note begins between these.
 AROUND = (0.4, 0.72)
 #: Music is also on a grid if this share of its onsets is exactly on lines.
 MOSTLY = 0.6
@@ -50,11 +50,11 @@ class BeatFit:
     """Whether and how music keeps to the beats of its file.
 
     kind      "grid": on the beats of the file; "shifted": late, early or swung; "free": neither;
-              "short": too little music to judge
+              "short": too few onsets to judge
     strength  0 to 1: how well onsets agree with the grid, after the shift
     shift     seconds by which the music is late, 0 unless ``kind`` is "shifted"
     exact     share of the onsets that are exactly on a line
-    swing     the place of the second eighth in a quarter note: 0.5, or later
+    swing     where the second eighth of a quarter note begins: 0.5, or later
     """
 
     kind: str
@@ -65,13 +65,13 @@ class BeatFit:
 
     @property
     def on_beats(self) -> bool:
-        """Whether music keeps to the beats of its file, perhaps late, early or swung."""
+        """Whether music is on the beats of its file, perhaps late, early or swung."""
         return self.kind in ("grid", "shifted")
 
 
 @cached
 def grid_of(score: Score) -> BeatFit:
-    """Estimate how ``score`` keeps to its tempo marks, 120 quarter notes a minute by default."""
+    """Estimate whether ``score`` is on the beats of its tempo marks (120 bpm if there are none)."""
     onsets = _onsets(score)
     if len(onsets) < SHORTEST:
         return BeatFit("short", 0.0)
@@ -96,11 +96,11 @@ def grid_of(score: Score) -> BeatFit:
 
 
 def in_time(score: Score, *, tracking: bool = True) -> Score:
-    """Give ``score`` the beats of its music, as its ``pulse``.
+    """Return ``score`` with the beats of its notes as its ``pulse``, where they differ.
 
-    If the music keeps to its tempo marks, these are the beats, shifted or swung like the notes.
-    Otherwise, with ``tracking``, beats are tracked in the notes (``registry.TRACKERS``). If that
-    fails, ``score`` is returned unchanged.
+    If the notes are on the beats of the file but late, early or swung, the pulse is these beats,
+    shifted or swung. If they are not, and with ``tracking``, beats are tracked in the notes
+    (``registry.TRACKERS``). If that fails, or nothing differs, ``score`` is returned unchanged.
     """
     grid = grid_of(score)
     if score.pulse is not None or grid.kind == "grid":
@@ -117,7 +117,7 @@ def in_time(score: Score, *, tracking: bool = True) -> Score:
 
 
 def without_beats(score: Score) -> bool:
-    """Whether the result ``score`` of :func:`in_time` has no beats, neither marked nor tracked."""
+    """Return whether ``score``, returned by :func:`in_time`, has neither marked nor tracked beats."""
     return score.pulse is None and grid_of(score).kind == "free"
 
 
@@ -126,9 +126,9 @@ def _onsets(score: Score) -> np.ndarray:
 
 
 def strength(quarters: np.ndarray) -> float:
-    """Compute how well onsets, in quarter notes, agree with the grids: the mean of cos 2 pi
-    (distance to a line / distance between lines), with the better grid of :data:`LINES` for each
-    span."""
+    """Return how well onsets, in quarter notes, agree with the grids: the mean of cos(2 pi *
+    distance to a line / distance between lines), with the better grid of :data:`LINES` for each
+    :data:`SPAN`."""
     span = np.floor(quarters / SPAN).astype(np.int64)
     index, count = np.unique(span, return_inverse=True, return_counts=True)[1:]
     agree = [
@@ -138,8 +138,8 @@ def strength(quarters: np.ndarray) -> float:
 
 
 def _swing(quarters: np.ndarray) -> float:
-    """Return the place of the second eighth in a quarter note, if most onsets near the half of a
-    quarter note are at one later place; else 0.5."""
+    """Return where the second eighth of a quarter note begins: 0.5, or later if most onsets near
+    the middle of a quarter note are at one later point."""
     within = quarters - np.floor(quarters)
     near = within[(within > AROUND[0]) & (within < AROUND[1])]
     beats = quarters - np.round(quarters)
@@ -161,7 +161,7 @@ def exact_share(quarters: np.ndarray) -> float:
 
 def _delay(onsets: np.ndarray, clock: Beats) -> float:
     """Return the seconds by which ``onsets`` are late (negative: early) on the grid with which they
-    agree best, less than half a line."""
+    agree best: less than half the distance between lines."""
     delay = 0.0
     for _ in range(3):
         quarters = clock.quarters(onsets - delay)

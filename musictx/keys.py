@@ -1,4 +1,4 @@
-"""Estimate the key of a piece from the lengths of its pitch classes, and the scale of its notes."""
+"""Estimate the key of a piece from how long its pitch classes sound, and the scale of its notes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PROFILES = {
     "major": (6.35, 2.23, 3.48, 2.33, 4.38, 4.09, 2.52, 5.19, 2.39, 3.66, 2.29, 2.88),
     "minor": (6.33, 2.68, 3.52, 5.38, 2.60, 3.53, 2.54, 4.75, 3.98, 2.69, 3.34, 3.17),
 }
-#: (24, 12): major and minor on each note above the lowest, mean 0, length 1.
+#: (24, 12): the major and minor profile on each pitch class, with mean 0 and length 1.
 _CENTRED = np.array(
     [
         np.roll(np.array(profile) - np.mean(profile), above) / (np.std(profile) * 12**0.5)
@@ -24,8 +24,8 @@ _CENTRED = np.array(
     ]
 )
 
-#: Semitones above the keynote: major, and harmonic minor (natural minor has the pitch classes of
-#: its relative major, so that 24 scales would be 12).
+#: Semitones above the tonic: major, and harmonic minor (natural minor scales are those of their
+#: relative majors).
 _MAJOR, _MINOR = (0, 2, 4, 5, 7, 9, 11), (0, 2, 3, 5, 7, 8, 11)
 _SCALES = np.array(
     [[(p - key) % 12 in mode for p in range(12)] for mode in (_MAJOR, _MINOR) for key in range(12)]
@@ -47,9 +47,9 @@ _HOME = 0.2
 
 
 def of_melody(pitches: np.ndarray) -> Key | None:
-    """Return the key of a melody (T,), -1 = silence; ``None`` without a note. It is
-    :func:`estimate`, with a preference for the last note as the tonic, since a single line has
-    little evidence."""
+    """Return the key of a melody (T,), -1 = silence; ``None`` if there is no note. It is that of
+    :func:`estimate`, but keys on the last note are preferred, since a single line has little
+    evidence."""
     return estimate(pitches[:, None], home=_HOME)
 
 
@@ -57,11 +57,11 @@ def estimate(pitches: np.ndarray, *, home: float = 0.0) -> Key | None:
     """Return the key of a piece (T, voices), -1 = silence; ``None`` if nothing sounds.
 
     It is the key whose profile correlates best with the number of steps of each pitch class in the
-    whole piece (Krumhansl & Schmuckler; Krumhansl 1990, chapter 4). Of equal correlations the key
-    with the smallest distance above the lowest note of the last chord is chosen, so that a
-    transposed piece has the transposed key. For about four in five chorales this is the root of the
-    last chord; for most others it is a fifth away. ``home`` is added to the correlation of keys on
-    the lowest note of the last chord.
+    whole piece (Krumhansl & Schmuckler; Krumhansl 1990, chapter 4). Ties go to the key with the
+    smallest distance above the lowest note of the last chord, so that a transposed piece has the
+    transposed key. For about four in five chorales the tonic is the root of the last chord; for
+    most others it is a fifth away. ``home`` is added to the correlation of keys on the lowest note
+    of the last chord.
     """
     sounding = pitches[pitches >= 0]
     if not len(sounding):
@@ -83,7 +83,7 @@ def _counts(score: Score) -> np.ndarray:
 
 def best_scale(score: Score) -> np.ndarray:
     """Return (12,) bool: the pitch classes of the scale with the most notes of ``score``, among 12
-    major and 12 harmonic minor scales; of equal scales the first: C major without notes."""
+    major and 12 harmonic minor scales. Ties go to the first: C major if there are no notes."""
     return _SCALES[int((_SCALES @ _counts(score)).argmax())]
 
 
@@ -94,8 +94,8 @@ def key_of(score: Score) -> tuple[int, bool]:
 
 
 def scale_consistency(score: Score) -> float:
-    """Return the share of notes in :func:`best_scale`. Empty: nan; one note: 1; all pitch classes
-    equally often: 7/12."""
+    """Return the share of notes in :func:`best_scale`: nan if there are none, 1 for one note, 7/12
+    if all pitch classes are equally frequent."""
     counts = _counts(score)
     inside = counts[best_scale(score)].sum()
     return float(inside / counts.sum()) if counts.sum() else np.nan

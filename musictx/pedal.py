@@ -1,4 +1,4 @@
-"""The sustain pedal folded into note ends, so that a piece without pedals sounds the same.
+"""Fold the sustain pedal into note ends, so that a piece without pedals sounds the same.
 
 The rule is that of Magenta's ``apply_sustain_control_changes`` (note_seq), so token counts and
 losses compare with those in the literature.
@@ -47,7 +47,7 @@ def _sounding_ends(notes: np.ndarray, pedals: np.ndarray, last: float) -> np.nda
 
     ``last`` is the end of the piece; all times are seconds.
     """
-    # The state of the pedal after each moment, then the moments at which the state changes.
+    # The state of the pedal after each movement, then only the movements that change the state.
     first = np.flatnonzero(np.diff(pedals["time"], prepend=-1.0))
     down = ~np.logical_or.reduceat(pedals["value"] < DOWN, first)
     changed = np.flatnonzero(np.diff(down, prepend=False))
@@ -63,8 +63,8 @@ def _sounding_ends(notes: np.ndarray, pedals: np.ndarray, last: float) -> np.nda
     released = notes["end"]
     next_up = np.append(ups, last)[np.searchsorted(ups, released, side="right")]
     ends = np.where(is_down(released), next_up, released)
-    # For each note, find the next note of its pitch that is struck with the pedal down. One binary
-    # search over (pitch, moment), packed into one integer, serves all pitches.
+    # For each note, find the next note of its pitch that begins with the pedal down, by one binary
+    # search over (pitch, moment) packed into one integer.
     starts = notes["start"]
     moment = np.cumsum(np.diff(starts, prepend=starts[:1]) > 0)
     code = notes["pitch"].astype(np.int64) * (len(notes) + 1) + moment
