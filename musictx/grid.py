@@ -117,7 +117,7 @@ def in_time(score: Score, *, tracking: bool = True) -> Score:
 
 
 def without_beats(score: Score) -> bool:
-    """Return whether ``score``, returned by :func:`in_time`, has neither marked nor tracked beats."""
+    """Return whether ``score``, from :func:`in_time`, has neither marked nor tracked beats."""
     return score.pulse is None and grid_of(score).kind == "free"
 
 
