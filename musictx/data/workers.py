@@ -1,4 +1,4 @@
-"""Worker processes with a limit of time and memory for each call, by pebble.
+"""Worker processes with a time and memory limit for each call, built on pebble.
 
 A worker that takes too long is killed, and a worker that crashes is replaced; only its current call
 fails.
@@ -32,12 +32,12 @@ except ImportError:  # Windows
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-#: Items in the queue for each worker, so that a slow item does not leave the others idle.
-AHEAD = 16
-#: How often a call is tried if the pool breaks, as it does when an idle worker is killed.
+#: Items queued for each worker, so that a slow item leaves no worker idle.
+QUEUED_PER_WORKER = 16
+#: How many times a call is tried if the pool breaks, as it does when an idle worker is killed.
 ATTEMPTS = 3
-#: Idle workers for :func:`run_isolated`.
-ISOLATED = 2
+#: Number of worker processes of :func:`run_isolated`.
+ISOLATED_WORKERS = 2
 #: The exceptions of a call that exceeds a limit or crashes its process.
 FAILURES = (TimeoutError, MemoryError, ProcessExpired)
 
@@ -54,7 +54,7 @@ class Workers:
 
     def __init__(self, count: int) -> None:
         self._count, self._lock, self._stopped = count, threading.Lock(), False
-        self._pool = _pool(count)
+        self._pool = _start_pool(count)
 
     def call(self, limits: Limits, function: Callable[..., Result], *arguments: Any) -> Result:
         """Call ``function(*arguments)``, both picklable, in a worker process.
@@ -67,11 +67,11 @@ class Workers:
         for _ in range(ATTEMPTS):
             with self._lock:
                 if not self._pool.active and not self._stopped:
-                    _stop(self._pool)
-                    self._pool = _pool(self._count)
+                    _stop_pool(self._pool)
+                    self._pool = _start_pool(self._count)
                 pool = self._pool
             try:
-                future = pool.schedule(_in_memory, task, timeout=limits.read_seconds)
+                future = pool.schedule(_within_memory, task, timeout=limits.read_seconds)
             except RuntimeError:  # the pool is stopped or broken
                 continue
             while not wait([future], timeout=1).done and pool.active:
@@ -84,16 +84,16 @@ class Workers:
         """Stop all processes and their calls."""
         with self._lock:
             self._stopped = True
-            _stop(self._pool)
+            _stop_pool(self._pool)
 
 
-def _pool(workers: int) -> ProcessPool:
+def _start_pool(workers: int) -> ProcessPool:
     # "spawn", since a fork would inherit locks that other threads hold.
     context = multiprocessing.get_context("spawn")
     return ProcessPool(workers, initializer=_exit_with_parent, context=context)
 
 
-def _stop(pool: ProcessPool) -> None:
+def _stop_pool(pool: ProcessPool) -> None:
     pool.stop()
     pool.join()
 
@@ -119,28 +119,29 @@ def run(
 ) -> Generator[tuple[Item, Result | Exception], None, None]:
     """Yield (item, ``function(item)``) for every item, in order.
 
-    items    may be endless: at most ``AHEAD`` for each worker are taken at once
-    workers  number of processes; 0: this process, without the limit of time
+    items    may be endless: at most ``QUEUED_PER_WORKER`` items per worker are taken in advance
+    workers  number of worker processes; 0: call ``function`` in this process, without a time limit
+             (``corpus.workers=1``)
 
-    In place of a result there is an exception if an item exceeds ``limits.read_seconds``
-    (``TimeoutError``) or ``limits.read_mb`` (``MemoryError``), or crashes its worker
-    (``ProcessExpired``). Other exceptions of ``function`` are raised. Raises ``UserError`` if no
-    process can be started, or ``function`` or an item cannot be pickled for them.
+    The result is an exception if an item exceeds ``limits.read_seconds`` (``TimeoutError``) or
+    ``limits.read_mb`` (``MemoryError``), or crashes its worker (``ProcessExpired``). Other
+    exceptions of ``function`` are raised. Raises ``UserError`` if no process can be started, or if
+    ``function`` or an item cannot be pickled.
     """
     if not workers:
         for item in items:
             try:
-                yield item, _in_memory(limits.read_mb, function, item)
+                yield item, _within_memory(limits.read_mb, function, item)
             except MemoryError as error:
                 yield item, error
         return
     items = iter(items)
     processes = Workers(workers)
-    threads = ThreadPoolExecutor(2 * workers)  # so that the next call of a worker is ready
+    threads = ThreadPoolExecutor(2 * workers)  # 2: the next call of each worker is already waiting
     pending: deque[tuple[Item, Future[Result]]] = deque()
     try:
         while True:
-            for item in islice(items, AHEAD * workers - len(pending)):
+            for item in islice(items, QUEUED_PER_WORKER * workers - len(pending)):
                 _check_picklable((function, item), workers)
                 pending.append((item, threads.submit(processes.call, limits, function, item)))
             if not pending:
@@ -152,60 +153,64 @@ def run(
                 yield item, error
             except BrokenProcessPool as error:
                 raise UserError(
-                    "corpus.workers: processes cannot be started here (a script that prepares "
-                    'a corpus needs if __name__ == "__main__":); give corpus.workers=1'
+                    "corpus.workers: processes cannot be started (a script must prepare a corpus "
+                    'under if __name__ == "__main__":); set corpus.workers=1'
                 ) from error
     finally:
         processes.stop()
         threads.shutdown(cancel_futures=True)
 
 
-def _check_picklable(call: Any, workers: int) -> None:
+def _check_picklable(task: Any, workers: int) -> None:
     try:
-        pickle.dumps(call)
+        pickle.dumps(task)
     except Exception as error:  # pickle raises many kinds
         raise UserError(
             f"corpus.workers={workers}: other processes cannot read this corpus "
-            f"({reason(error)}); its read must be a function of a module, and the sources of its "
-            "items picklable, or give corpus.workers=1"
+            f"({reason(error)}); its `read` must be a module-level function and the sources of its "
+            "items picklable; or set corpus.workers=1"
         ) from error
 
 
-_isolated = Workers(ISOLATED)
+_isolated = Workers(ISOLATED_WORKERS)
 
 
 def run_isolated(function: Callable[..., Result], *arguments: Any, limits: Limits) -> Result:
     """Call ``function(*arguments)``, both picklable, in a worker process, from any thread.
 
-    Raises what ``function`` raises, and :class:`ReadError` if it exceeds ``limits.read_seconds`` or
-    ``limits.read_mb``, or crashes its process.
+    Raises what ``function`` raises, :class:`ReadError` if the call exceeds ``limits.read_seconds``
+    or ``limits.read_mb`` or crashes its process, and ``UserError`` if no process can be started.
     """
     try:
         return _isolated.call(limits, function, *arguments)
-    except (*FAILURES, BrokenProcessPool) as error:
-        most = f"{limits.read_seconds:g} seconds or {limits.read_mb} MB"
-        raise ReadError(
-            f"the music: it takes more than {most} of this machine", "took too long"
-        ) from error
+    except TimeoutError as error:
+        detail, label = f"it takes more than {limits.read_seconds:g} seconds", "took too long"
+        raise ReadError(f"the music: {detail}", label) from error
+    except MemoryError as error:
+        detail, label = f"it needs more than {limits.read_mb} MB of memory", "too large"
+        raise ReadError(f"the music: {detail}", label) from error
+    except ProcessExpired as error:
+        raise ReadError("the music: its process crashed", "crashed the reader") from error
+    except BrokenProcessPool as error:
+        raise UserError(str(error)) from error
 
 
 # ------------------------------------------------------------------------------------------ memory
 
 
-def _in_memory(megabytes: int, function: Callable[..., Result], *arguments: Any) -> Result:
+def _within_memory(megabytes: int, function: Callable[..., Result], *arguments: Any) -> Result:
     with memory_limit(megabytes):
         return function(*arguments)
 
 
 @contextlib.contextmanager
 def memory_limit(megabytes: int) -> Iterator[None]:
-    """Raise ``MemoryError`` in the block if it needs so many MB more than the process has now.
-
-    There is no limit on systems without RLIMIT_AS and /proc (other than Linux).
+    """Raise ``MemoryError`` if the block needs more than ``megabytes`` MB beyond the memory that
+    the process uses now. On systems without RLIMIT_AS and /proc (not Linux) there is no limit.
     """
     try:
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    except (OSError, AttributeError):  # another system; without the module ``resource``
+    except (OSError, AttributeError):  # not Linux, or no module ``resource``
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)

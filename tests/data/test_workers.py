@@ -1,4 +1,4 @@
-"""Worker processes: each task has its time and memory, and a crash costs only its task."""
+"""Worker processes: limits of time and memory for each call; a crash costs only its call."""
 
 import itertools
 import os
@@ -40,7 +40,9 @@ def act(how):
     return how
 
 
-HARM = ("stay in C", "stay in Python", "fill the memory", "die", "be killed")
+REASONS = {"stay in C": "took too long", "stay in Python": "took too long", "raise": "no music"}
+CRASH = "crashed the reader"
+REASONS |= {"fill the memory": "too large", "die": CRASH, "be killed": CRASH}
 
 
 def test_results_come_in_order_and_items_are_taken_as_needed():
@@ -48,7 +50,7 @@ def test_results_come_in_order_and_items_are_taken_as_needed():
     running = workers.run(partial(pow, 2), items, limits=FEW, workers=2)
     assert [next(running) for _ in range(30)] == [(n, 2**n) for n in range(30)]
     running.close()
-    assert next(items) <= 30 + 2 * workers.AHEAD
+    assert next(items) <= 30 + 2 * workers.QUEUED_PER_WORKER
 
 
 @linux
@@ -60,14 +62,14 @@ def test_an_exception_of_the_function_ends_the_run(count):
 
 @pytest.mark.parametrize(("function", "item"), [(act, lambda: 0), (lambda item: item, "a")])
 def test_what_cannot_be_sent_to_a_process_is_one_sentence(function, item):
-    with pytest.raises(UserError, match=r"^corpus\.workers=1: .*must be a function of a module"):
+    with pytest.raises(UserError, match=r"^corpus\.workers=1: .*must be a module-level function"):
         list(workers.run(function, ["a", item], limits=FEW, workers=1))
 
 
 @linux
 def test_memory_is_limited_without_other_processes_too_until_the_end_of_a_block():
-    done = list(workers.run(act, ["a", "fill the memory", "b"], limits=FEW, workers=0))
-    (_, first), (_, second), (_, third) = done
+    running = workers.run(act, ["a", "fill the memory", "b"], limits=FEW, workers=0)
+    first, second, third = (result for _, result in running)
     assert (first, type(second), third) == ("a", MemoryError, "b")
     with pytest.raises(MemoryError), memory_limit(64):
         np.ones(2**25)
@@ -75,12 +77,12 @@ def test_memory_is_limited_without_other_processes_too_until_the_end_of_a_block(
 
 
 @linux
-@pytest.mark.parametrize("how", [*HARM, "raise"])
+@pytest.mark.parametrize("how", REASONS)
 def test_an_isolated_call_is_ended_and_the_next_one_is_done(how):
     limits = replace(FEW, read_seconds=0.5) if how.startswith("stay") else FEW
     with pytest.raises(ReadError) as caught:
         run_isolated(act, how, limits=limits)
-    assert caught.value.reason == ("no music" if how == "raise" else "took too long")
+    assert caught.value.reason == REASONS[how]
     assert run_isolated(sum, range(5), limits=ServerLimits()) == 10
 
 
