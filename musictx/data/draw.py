@@ -90,7 +90,7 @@ class TrainingRows:
 
     def _window(self, random: np.random.Generator, free: int, piece_id: int) -> Row:
         """Draw a window of at most ``free`` targets."""
-        task = None if self.tasks is None else self.tasks.choice(random)
+        task = None if self.tasks is None else self.tasks.draw_task(random)
         if self.augment.whole:
             piece, start = self._whole_piece(random, free), 0
         else:

@@ -193,7 +193,7 @@ def test_shards_of_events_serve_both_and_tasks_want_controls(tmp_path):
     MusicDataModule(shards, STEERED, tasks={"steer": 0.5}, **options)
     with pytest.raises(UserError, match=r"data\.tasks=.*tokenizer\.controls=true"):
         MusicDataModule(shards, PLAIN, tasks={"steer": 0.5}, **options)
-    with pytest.raises(UserError, match=r"data\.tasks=.*vary is for music in bars"):
+    with pytest.raises(UserError, match=r"data\.tasks=.*vary needs music in bars"):
         MusicDataModule(shards, STEERED, tasks={"vary": 0.5}, **options)
 
 
