@@ -23,30 +23,30 @@ if TYPE_CHECKING:
     from musictx.data.tasks import Tasks
 
 #: The most windows in a row; the rest of the row is padding.
-MOST_PIECES = 64
-#: How often the augmentation of a window, or a whole piece, is drawn at most.
+MOST_WINDOWS = 64
+#: How many times the augmentation of a window, or a whole piece, is drawn at most.
 TRIES = 4
 
 
 class TrainingRows:
     """Draws rows of ``context`` tokens from the train split.
 
-    The start of a window is uniform over all pieces and, in each, from ``context - 1`` tokens
-    before its beginning to its last token; a start before the beginning is moved to the beginning.
-    So the probability of a piece is proportional to its length + context, each start in it is
-    equally likely, and its beginning (after ``bos``) is as frequent as if pieces were divided into
-    windows without overlap. A window ends with the row or the piece (``eos``); further windows,
-    each with its own piece number, fill the rest of the row, at most :data:`MOST_PIECES`.
+    The start of a window is uniform over the tokens of all pieces and ``context - 1`` further
+    starts before each piece, which mean its beginning. So the probability of a piece is
+    proportional to its length + context - 1, and its beginning (after ``bos``) is as frequent as if
+    pieces were divided into windows without overlap. A window ends with the row or the piece
+    (``eos``). Further windows, each with its own piece number, fill the rest of the row, up to
+    :data:`MOST_WINDOWS` windows.
 
-    Each window is augmented: transposed by a number of semitones uniform in ``-transpose`` to
-    ``+transpose``, and stretched by one of the factors ``stretch``. If a note would leave the
-    range, the augmentation is drawn again, at most :data:`TRIES` times in all; then the window is
-    not changed.
+    Each window is augmented: transposed by a number of semitones drawn uniformly from
+    ``-transpose`` to ``+transpose``, and stretched by one of the factors ``stretch``. If a note
+    would leave the range of pitches, the augmentation is drawn again; after :data:`TRIES` draws the
+    window stays unchanged.
 
-    Windows start at multiples of ``align`` tokens and of the tokenizer's ``align``; if the tokens
-    count beats, they start at the bar line before. With ``augment.whole`` they start at the
-    beginnings of pieces, each piece equally often; a piece that does not fit into the rest of the
-    row is drawn again, at most :data:`TRIES` times in all, then cut.
+    A window starts at a multiple of ``align`` tokens and of the tokenizer's ``align``, or, if the
+    tokens count beats, at the nearest bar line before. With ``augment.whole`` it starts at the
+    beginning of a piece; all pieces are equally likely. A piece that does not fit into the rest of
+    the row is drawn again; after :data:`TRIES` draws it is cut.
 
     With ``tasks`` some windows are arranged as tasks (:mod:`musictx.data.tasks`).
     """
@@ -74,56 +74,56 @@ class TrainingRows:
         self._augments = augment.transpose > 0 or set(augment.stretch) != {1}
 
     def row(self, batch: int, row: int) -> Row:
-        """Row ``row`` of batch ``batch``: (context,) ids, targets, piece_ids.
+        """Draw row ``row`` of batch ``batch``: (context,) ids, targets, piece_ids.
 
-        ``row`` counts over all devices, so the contents of a batch do not depend on their number.
+        ``row`` counts over all devices, so a batch does not depend on the number of devices.
         """
         random = np.random.default_rng([self.seed, 0, batch, row])
-        parts: list[Row] = []
+        windows: list[Row] = []
         free = self.context
-        while free > 0 and len(parts) < MOST_PIECES:
-            part = self._window(random, free, len(parts))
-            parts.append(part)
-            size = len(part.ids)
+        while free > 0 and len(windows) < MOST_WINDOWS:
+            window = self._draw_window(random, free, len(windows))
+            windows.append(window)
+            size = len(window.ids)
             free -= size + -size % self.tokenizer.group
-        return join(parts, self.context, self.tokenizer.group)
+        return join(windows, self.context, self.tokenizer.group)
 
-    def _window(self, random: np.random.Generator, free: int, piece_id: int) -> Row:
+    def _draw_window(self, random: np.random.Generator, free: int, piece_id: int) -> Row:
         """Draw a window of at most ``free`` targets."""
         task = None if self.tasks is None else self.tasks.draw_task(random)
         if self.augment.whole:
-            piece, start = self._whole_piece(random, free), 0
+            piece, start = self._draw_piece(random, free), 0
         else:
-            piece, start = self._any_start(random)
+            piece, start = self._draw_start(random)
         ids = self.shards.tokens(piece.number)
         start = self.tokenizer.window_start(ids, start)
-        # A faster copy has fewer time shifts: take more tokens, so that it still fills the row.
+        # A faster version has fewer time shifts: take more tokens, so that it still fills the row.
         stop = start + free + (free // 8 + 16 if self._augments else 0)
-        events = self._augmented(ids[start:stop], random) if self._augments else ids[start:stop]
+        events = self._augment(ids[start:stop], random) if self._augments else ids[start:stop]
         ends = piece.ends and stop >= len(ids) and len(events) < free
         begins = piece.begins and start == 0
         if self.tasks is not None and task is not None:
-            arranged = self.tasks.row(
+            arranged_row = self.tasks.row(
                 task, events, random, begins=begins, ends=ends, budget=free, piece_id=piece_id
             )
-            if arranged is not None:
-                return arranged
+            if arranged_row is not None:
+                return arranged_row
         return lay_out(events[:free], begins=begins, ends=ends, piece_id=piece_id)
 
-    def _any_start(self, random: np.random.Generator) -> tuple[Piece, int]:
+    def _draw_start(self, random: np.random.Generator) -> tuple[Piece, int]:
         number = int(random.integers(self._stops[-1]))
         index = int(np.searchsorted(self._stops, number, side="right"))
         start = max(0, number - int(self._firsts[index]) - (self.context - 1))
         return self.pieces[index], start - start % self.align
 
-    def _whole_piece(self, random: np.random.Generator, free: int) -> Piece:
+    def _draw_piece(self, random: np.random.Generator, free: int) -> Piece:
         for _ in range(TRIES):
             piece = self.pieces[int(random.integers(len(self.pieces)))]
             if piece.tokens < free:
                 break
         return piece
 
-    def _augmented(self, events: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    def _augment(self, events: np.ndarray, random: np.random.Generator) -> np.ndarray:
         augment = self.augment
         for _ in range(TRIES):
             augmented = self.tokenizer.augment(
@@ -139,8 +139,8 @@ class TrainingRows:
 class TrainingBatches(Dataset[Batch]):
     """``batches[n]`` is batch ``n`` of the device ``rank``: (batch_size, context) tensors.
 
-    ``shorter`` are pairs (batch number, rows): before that batch these shorter rows are drawn
-    instead, in proportion more of them.
+    ``shorter`` has pairs (batch number, rows) in ascending order: batches before that number are
+    drawn from these shorter rows, and have proportionally more rows.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from musictx.data.tasks import Tasks
 
 #: The class of tasks for tokenizers without an entry in ``registry.TRAINING_TASKS``.
-EVENTS = "musictx.data.tasks:EventTasks"
+DEFAULT_TASKS = "musictx.data.tasks:EventTasks"
 
 
 class MusicDataModule(pl.LightningDataModule):
@@ -37,16 +37,16 @@ class MusicDataModule(pl.LightningDataModule):
     batch_size          rows on each device
     augment             augmentation of training windows; validation windows have none
     seed                the same seed gives the same batches
-    validation_windows  number of validation windows, spread evenly over all of them; 0 = all
+    validation_windows  number of validation windows to use, evenly spaced; 0 = all
     num_workers         loader processes for training; validation has none
-    growing_windows     [[batch, tokens], ...]: before that batch, rows have that many tokens, fewer
-                        than ``context``; a batch has more of these shorter rows, so that its number
-                        of tokens stays about the same
+    growing_windows     [[batch, tokens], ...]: rows of batches before ``batch`` have only
+                        ``tokens`` tokens; a batch has more of these shorter rows, so that its
+                        number of tokens stays about the same
     align               training windows begin at multiples of this many tokens in their piece
-    tasks, melody       windows arranged as tasks (:class:`musictx.data.tasks.Tasks`)
+    tasks, melody       ``weights`` and ``melody`` of :class:`musictx.data.tasks.Tasks`
 
-    The devices of a run share each batch: device r has the rows from r * batch_size on. Raises
-    ``UserError`` if the shards are of another tokenizer or have no piece to train on.
+    The devices of a run share each batch: the rows of device r begin at r * batch_size. Raises
+    ``UserError`` if the shards have another tokenizer or no piece to train on.
     """
 
     def __init__(
@@ -69,22 +69,22 @@ class MusicDataModule(pl.LightningDataModule):
         shards.check(tokenizer)
         self.shards, self.batch_size = shards, batch_size
         self.validation_windows, self.num_workers = validation_windows, num_workers
-        arranged: Tasks | None = None
+        window_tasks: Tasks | None = None
         if tasks:
             if HERE not in tokenizer.vocabulary.kinds:
                 raise UserError(
-                    f"data.tasks={dict(tasks)}: expected tokenizer.controls=true with it, and "
+                    f"data.tasks={dict(tasks)}: tasks require tokenizer.controls=true, and "
                     "tokenizer=performance or magenta or ensemble or notes"
                 )
-            kind: type[Tasks] = registry.load(registry.TRAINING_TASKS.get(tokenizer.name, EVENTS))
-            arranged = kind(tokenizer, tasks, melody)
+            path = registry.TRAINING_TASKS.get(tokenizer.name, DEFAULT_TASKS)
+            window_tasks = registry.load(path)(tokenizer, tasks, melody)
 
         def rows(tokens: int) -> TrainingRows:
             augmentation = augment or AugmentConfig()
-            return TrainingRows(shards, tokenizer, tokens, augmentation, seed, arranged, align)
+            return TrainingRows(shards, tokenizer, tokens, augmentation, seed, window_tasks, align)
 
         self.rows = rows(context)
-        #: Length of a validation window, tokens.
+        #: Tokens in a validation window.
         self.window = whole(context, self.rows.align)
         for pair in growing_windows:
             if pair[1] > context:
@@ -93,7 +93,7 @@ class MusicDataModule(pl.LightningDataModule):
                     f"{context} tokens, the context of the model"
                 )
         self.shorter = [(until, rows(tokens)) for until, tokens in growing_windows]
-        self._loaded = 0  # the number of the next batch in a loaded state
+        self._loaded = 0  # ``next_batch`` of a loaded state
 
     @property
     def next_batch(self) -> int:
@@ -112,7 +112,7 @@ class MusicDataModule(pl.LightningDataModule):
         self._loaded = int(state["next_batch"])
 
     def train_dataloader(self) -> MusicDataModule:
-        """This module itself: its iterator gives endless batches from ``next_batch`` on."""
+        """Return this module, whose iterator yields endless batches from ``next_batch`` on."""
         return self
 
     def __iter__(self) -> Iterator[Batch]:
@@ -132,23 +132,25 @@ class MusicDataModule(pl.LightningDataModule):
     def val_dataloader(self) -> DataLoader[Row]:
         """The validation windows, the same each time."""
         rows = EvaluationWindows(self.shards, "validation", self.window)
-        chosen = evenly_spread(self.validation_windows or len(rows), len(rows))
-        place = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
-        return validation_loader(rows, chosen, self.batch_size, *place)
+        indices = evenly_spread(self.validation_windows or len(rows), len(rows))
+        rank, devices = 0, 1
+        if self.trainer:
+            rank, devices = self.trainer.global_rank, self.trainer.world_size
+        return validation_loader(rows, indices, self.batch_size, rank, devices)
 
 
 def validation_loader(
-    rows: EvaluationWindows, chosen: Sequence[int], batch_size: int, rank: int = 0, devices: int = 1
+    rows: EvaluationWindows, indices: Sequence[int], batch_size: int, rank: int, devices: int
 ) -> DataLoader[Row]:
-    """The rows ``chosen`` of ``rows`` in batches, the same each time, shared among devices.
+    """Batches of this device's share of the rows ``indices``, the same each time.
 
-    Every device gets the same number of rows and batches, since collective operations wait for each
-    other. So the last rows may be padding without scored targets: weight batches by their number of
-    scored targets.
+    All devices get the same number of rows and batches, since collective operations wait for every
+    device. So the last rows may be padding without scored targets: weight batches by their number
+    of scored targets.
     """
-    local_rows = chosen[rank::devices]
-    missing: Any = [join([], 1)] * (-(-len(chosen) // devices) - len(local_rows))
-    return DataLoader(Subset(rows, local_rows) + missing, batch_size, collate_fn=collate)
+    local_indices = indices[rank::devices]
+    padding: Any = [join([], 1)] * (-(-len(indices) // devices) - len(local_indices))
+    return DataLoader(Subset(rows, local_indices) + padding, batch_size, collate_fn=collate)
 
 
 def _one_thread(worker: int) -> None:

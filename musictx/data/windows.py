@@ -1,12 +1,12 @@
 """Windows of pieces as rows for the model: inputs, targets and piece numbers.
 
-The targets of a piece are its events, and ``eos`` at its end. The inputs of a window are ``bos`` if
-it begins the piece, else ``cut``, then its targets shifted by one place::
+The targets of a piece are its events, followed by ``eos``. The inputs of a window are ``bos`` if it
+begins the piece, else ``cut``, followed by all its targets but the last::
 
     targets   e_s      e_s+1    ...   e_s+T-1
     ids       bos/cut  e_s      ...   e_s+T-2
 
-So each event is a target in exactly one of successive windows.
+So in successive windows each event is a target exactly once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch.utils.data import Dataset
 from musictx.data.shards import Piece, Shards
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 
-#: The target of places that are not scored: PyTorch's default ``ignore_index``.
+#: The target at positions that are not scored: PyTorch's default ``ignore_index``.
 UNSCORED = -100
 #: The piece number on padding.
 PADDING = -1
@@ -39,9 +39,9 @@ class Batch(NamedTuple):
     """A batch for training or validation: three (B, T) int64 tensors.
 
     ids        inputs
-    targets    the next id for each input; -100 for places that are not scored
-    piece_ids  0, 1, 2, ... within a row: positions of different pieces must not attend to each
-               other; -1 on padding
+    targets    the next id for each input; -100 at positions that are not scored
+    piece_ids  the number of the piece within its row, from 0; -1 on padding. Positions of different
+               pieces must not attend to each other
     """
 
     ids: torch.Tensor
@@ -55,9 +55,9 @@ def lay_out(
     """Make a row of one window, without padding.
 
     events       (n,) ids of the window
-    begins       whether the piece begins with it: ``bos`` instead of ``cut``
-    ends         whether the piece ends with it: ``eos`` is another target, in a row of n + 1 places
-    scored_from  the targets before this place are context, which is not scored (-100)
+    begins       whether the window begins the piece: the first id is ``bos`` instead of ``cut``
+    ends         whether the window ends the piece: ``eos`` is the last target, in a row of n + 1
+    scored_from  index of the first scored target; the targets before it are context (-100)
     """
     targets = np.concatenate([events, np.full(int(ends), EOS)]).astype(np.int64)
     ids = np.concatenate([[BOS if begins else CUT], targets])[: len(targets)]
@@ -66,8 +66,8 @@ def lay_out(
 
 
 def join(rows: Sequence[Row], length: int, align: int = 1) -> Row:
-    """Pack windows into one row of ``length``, each at a multiple of ``align``; the rest is
-    padding."""
+    """Pack windows into one row of ``length`` tokens. Each window starts at a multiple of
+    ``align``; the rest is padding."""
     joined = Row(*(np.full(length, fill, np.int64) for fill in (PAD, UNSCORED, PADDING)))
     start = 0
     for row in rows:
@@ -79,7 +79,7 @@ def join(rows: Sequence[Row], length: int, align: int = 1) -> Row:
 
 
 def collate(rows: Iterable[Row]) -> Batch:
-    """Make a batch of rows, padded at the end to the longest row."""
+    """Stack rows as a batch; shorter rows are padded at the end."""
     rows = list(rows)
     length = max(len(row.ids) for row in rows)
     padded = [join([row], length) for row in rows]
@@ -87,13 +87,13 @@ def collate(rows: Iterable[Row]) -> Batch:
 
 
 def whole(length: int, align: int) -> int:
-    """The largest multiple of ``align`` up to ``length``, at least ``align``."""
+    """The largest multiple of ``align`` that is at most ``length``; at least ``align``."""
     return max(length // align, 1) * align
 
 
 class Window(NamedTuple):
-    """Targets ``start`` to ``stop`` (exclusive) of the piece with the index ``piece``. Targets
-    before ``scored`` are context, which an earlier window scores."""
+    """Targets ``start`` to ``stop`` (exclusive) of the piece with the index ``piece``. The window
+    scores those from ``scored`` on; the targets before are context, scored by an earlier window."""
 
     piece: int
     start: int
@@ -106,15 +106,15 @@ def windows(lengths: Sequence[int], context: int, stride: int | None = None) -> 
 
     lengths  number of targets of each piece
     stride   targets between the starts of windows; default ``context``, without overlap. With a
-             smaller stride, a window scores only the targets after the previous window, so that
-             each has at least ``context - stride`` targets before it, except in the first window of
-             a piece
+             smaller stride, a window scores only the targets after the previous window. So, except
+             in the first window of a piece, at least ``context - stride`` targets precede each
+             scored target
 
     No window is empty: a piece of 2 * ``context`` targets has two windows, an empty piece none.
     """
     stride = context if stride is None else stride
     if not 1 <= stride <= context:
-        raise ValueError(f"stride={stride}: expected 1 to the window of {context} tokens")
+        raise ValueError(f"stride={stride}: expected 1 to {context}, the tokens of a window")
     table = []
     for piece, length in enumerate(lengths):
         start = scored = 0
@@ -126,7 +126,7 @@ def windows(lengths: Sequence[int], context: int, stride: int | None = None) -> 
 
 
 def evenly_spread(count: int, size: int) -> list[int]:
-    """``count`` of the numbers 0 to ``size`` - 1, spread evenly; all if there are fewer."""
+    """``count`` of the numbers 0 to ``size`` - 1, evenly spaced; all if ``size`` is less."""
     count = min(count, size)
     return [(2 * i + 1) * size // (2 * count) for i in range(count)]
 
@@ -134,8 +134,8 @@ def evenly_spread(count: int, size: int) -> list[int]:
 class EvaluationWindows(Dataset[Row]):
     """The windows of a split as rows, which score each of its tokens exactly once.
 
-    ``table[i]`` is the window of row ``i`` (``piece`` is an index into ``pieces``), ``targets`` the
-    number of scored tokens of all windows. There is no augmentation, packing or randomness.
+    ``table[i]`` is the window of row ``i``, whose ``piece`` is an index into ``pieces``.
+    ``targets`` is the number of scored tokens in all windows. Rows are not augmented or packed.
     """
 
     def __init__(
@@ -147,8 +147,8 @@ class EvaluationWindows(Dataset[Row]):
         *,
         score_eos: bool = False,
     ) -> None:
-        """``stride`` as in :func:`windows`. With ``score_eos`` the end of a piece is scored, too;
-        published figures count events only."""
+        """``stride`` as in :func:`windows`. ``score_eos`` also scores the end of each piece;
+        published figures count only events."""
         self.shards = shards
         self.pieces: list[Piece] = shards.pieces(split)
         lengths = [p.tokens + (score_eos and p.ends) for p in self.pieces]

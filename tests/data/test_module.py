@@ -88,7 +88,7 @@ def test_rows_are_pieces_one_after_the_other_and_lose_nothing_at_their_edges(
         # A piece is left before its end only where the row ends.
         assert all(targets[-1] == EOS for _, targets in parts[:-1])
         padding = row.piece_ids == -1
-        assert not padding.any() or len(parts) == draw.MOST_PIECES
+        assert not padding.any() or len(parts) == draw.MOST_WINDOWS
         assert np.all(row.targets[padding] == -100)
         assert np.all(row.ids[padding] == PAD)
         assert np.all(row.targets[~padding] >= 0)

@@ -12,7 +12,7 @@ def test_a_multiple_of_the_window_has_no_window_more():
     assert [(w.start, w.stop) for w in windows([16, 0, 8], 8)] == [(0, 8), (8, 16), (0, 8)]
     assert len(windows([40], 8, 4)) == 9
     for stride in (0, 9):  # which would stand, or skip
-        with pytest.raises(ValueError, match=f"stride={stride}: expected 1 to the window of 8"):
+        with pytest.raises(ValueError, match=f"stride={stride}: expected 1 to 8"):
             windows([20], 8, stride)
 
 
