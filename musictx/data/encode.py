@@ -31,8 +31,8 @@ class Encoded(NamedTuple):
     ids      (n,) uint16
     hash     ``Score.content_hash()`` of the music file
     notes    number of notes in the ids
-    seconds  from 0 to the end of the last note, when its key is released
-    lossy    what was repaired when reading or left out when encoding: label -> number
+    seconds  the end of the last note, which is the release of its key
+    lossy    what was repaired when reading, or left out or changed when encoding: label -> number
     tracks   the names of its tracks, in lower case
     """
 
@@ -57,8 +57,8 @@ def encode_item(
 ) -> Encoded | LeftOut:
     """Read and encode an item. ``config`` is the tokenizer's configuration as JSON.
 
-    An item that raises an exception other than ``MemoryError`` is left out, with the exception as
-    the reason. Raises ``UserError`` for anything else than an item.
+    If reading or encoding raises an exception other than ``MemoryError``, the item is left out, and
+    the exception is the detail. Raises ``UserError`` if ``item`` is not a valid :class:`Item`.
     """
     is_item = isinstance(item, Item) and isinstance(item.name, str)
     if not is_item or item.split not in (None, *SPLITS):
@@ -75,7 +75,7 @@ def encode_item(
         if corpus.programs:
             score = with_programs(score, corpus.programs)
         reason = "not encodable"
-        return _encoded(score, ids, tokenizer, repairs)
+        return _encode(score, ids, tokenizer, repairs)
     except MemoryError:
         raise
     except UserError as error:  # a ReadError has its own reason
@@ -98,8 +98,8 @@ def failed(item: Item, error: Exception, limits: Limits) -> LeftOut:
 
 
 def with_programs(score: Score, programs: Mapping[str, int]) -> Score:
-    """Set the program of each track whose name is in ``programs``; upper and lower case are
-    equal."""
+    """Set the program of each track whose name is in ``programs``, ignoring case and outer spaces.
+    Drums keep theirs."""
     by_name = {name.strip().lower(): program for name, program in programs.items()}
     notes = score.notes.copy()
     for track, name in score.names.items():
@@ -115,11 +115,11 @@ def _tokenizer(config: str) -> Tokenizer:
     return build(**arguments)
 
 
-def _encoded(
+def _encode(
     score: Score, ids: np.ndarray | None, tokenizer: Tokenizer, repairs: Counter[str]
 ) -> Encoded:
-    """Encode ``score``; ``ids`` are used instead if the corpus provides them. Raises ``ReadError``
-    for a piece that cannot be used."""
+    """Encode ``score``, or use the ``ids`` that the corpus provides. Raises ``ReadError`` if the
+    piece cannot be used."""
     if len(score) < FEWEST_NOTES:
         repaired = "".join(f", {label}: {n}" for label, n in repairs.items() if n)
         raise ReadError(
@@ -129,25 +129,23 @@ def _encoded(
         score = in_time(score)
         if without_beats(score):
             raise ReadError(
-                "it keeps to no beats that could be found; tokenizer=performance reads it",
+                "no beats were found in it; tokenizer=performance needs none",
                 "no beats",
             )
         repairs["beats estimated from the notes, not its tempo marks"] += score.pulse is not None
-    written, left_out = tokenizer.encode_with_report(score)
-    ids = tokenizer.vocabulary.as_ids(written if ids is None else ids).astype(ID)
-    kept = max(len(score) - sum(left_out.values()), 0)
-    if not len(ids) or not kept:
+    encoded_ids, left_out = tokenizer.encode_with_report(score)
+    ids = tokenizer.vocabulary.as_ids(encoded_ids if ids is None else ids).astype(ID)
+    notes = max(len(score) - sum(left_out.values()), 0)
+    if not len(ids) or not notes:
         lost = ", ".join(f"{n} {label}" for label, n in left_out.items()) or f"{len(score)} notes"
-        raise ReadError(
-            f"nothing in it that tokenizer={tokenizer.name} can write ({lost})",
-            "no notes for this tokenizer",
-        )
-    if kept < FEWEST_NOTES:
-        detail = f"{kept} notes that can be written, expected at least {FEWEST_NOTES}"
+        detail = f"tokenizer={tokenizer.name} can write none of its notes ({lost})"
+        raise ReadError(detail, "no notes for this tokenizer")
+    if notes < FEWEST_NOTES:
+        detail = f"only {notes} notes can be written, expected at least {FEWEST_NOTES}"
         raise ReadError(detail, "too short")
     changed = repairs + Counter(left_out)
     changed["tracks merged with another"] = tokenizer.merged_tracks(score)
     changed["notes moved to the grid"] = tokenizer.off_grid_count(score)
     lossy = {str(label): int(n) for label, n in sorted(changed.items()) if n}
     tracks = frozenset(name.strip().lower() for name in score.names.values())
-    return Encoded(ids, score.content_hash(), kept, float(score.duration), lossy, tracks)
+    return Encoded(ids, score.content_hash(), notes, float(score.duration), lossy, tracks)

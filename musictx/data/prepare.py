@@ -7,8 +7,8 @@ immediately; the table of pieces, with splits and without duplicates, is written
 bytes do not depend on the number of workers.
 
 The split of a piece is its published split, if there is one. Otherwise it depends on its notes
-(``Score.content_hash``), not on its name or its place in the list, so adding files never moves
-others.
+(``Score.content_hash``), not on its name or index. So adding files never moves a piece to another
+split.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from musictx.tokens.tokenizer import Tokenizer
 JSON = "report.json"
 #: The default number of files for each worker process; there is at most one process a core.
 FILES_PER_WORKER = 16
-#: The fewest tokens of the validation part of a corpus of one piece.
+#: The fewest validation tokens of a corpus of one piece.
 FEWEST_HELD_OUT = 8
 #: Of pieces with the same notes, the one whose published split comes first in this order is kept,
 #: so that no piece of a published test or validation split is trained on. "": no published split.
@@ -48,27 +48,29 @@ PRIORITY = ("test", "validation", "train", "")
 def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
     """Write the shards of ``corpus`` unless they are up to date, and report on every piece.
 
-    The folder is ``corpus.shards``, or data/shards/NAME-KEY in the current folder. Existing shards
-    without a ``corpus.path`` are used unchanged. Raises ``UserError`` if there is no usable piece
-    or the folder cannot be written; then no new folder is left behind.
+    The folder is ``corpus.shards``, or data/shards/NAME-KEY in the current folder. Without a
+    ``corpus.path``, existing shards in ``corpus.shards`` are used unchanged. Raises ``UserError``
+    if there is no usable piece or the folder cannot be written; then no new folder is left behind.
     """
     tokenizer = tokenizer.without_controls
     folder = None if corpus.shards is None else Path(corpus.shards).expanduser()
     if folder is not None and corpus.path is None and shards.is_shards(folder):
-        ready = Shards(folder)
-        if corpus.name == "folder" or ready.corpus.get("kind") == corpus.name:
-            ready.check(tokenizer)
-            return Report.of(ready, up_to_date=True)
+        existing = Shards(folder)
+        if corpus.name == "folder" or existing.corpus.get("kind") == corpus.name:
+            existing.check(tokenizer)
+            return Report.read(existing, up_to_date=True)
     source = corpora.find(corpus)
     key = _key(corpus, tokenizer, source)
     if folder is None:
         safe = re.sub(r"[^A-Za-z0-9._-]+", "-", source.label).strip("-._") or "corpus"
         folder = Path("data", "shards", f"{safe}-{key[:8]}")
     with contextlib.suppress(UserError, OSError):
-        if shards.is_shards(folder) and (ready := Shards(folder)).key == key:
-            return Report.of(ready, up_to_date=True)
+        if shards.is_shards(folder) and (existing := Shards(folder)).key == key:
+            return Report.read(existing, up_to_date=True)
     if build(**tokenizer.to_config()).fingerprint != tokenizer.fingerprint:
-        raise UserError(f"tokenizer.name={tokenizer.name}: its to_config() makes another tokenizer")
+        raise UserError(
+            f"tokenizer.name={tokenizer.name}: its to_config() describes a different tokenizer"
+        )
     shares = {"validation": corpus.validation, "test": corpus.test}
     with shards.new_shards(
         folder,
@@ -90,14 +92,14 @@ def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
         bar = progress("reading MIDI", "files", len(source))
         with contextlib.closing(outcomes), bar as show:  # stops the workers after Ctrl-C
             _write(outcomes, source, corpus, tokenizer.align, writer, show)
-    return Report.of(Shards(folder), up_to_date=False)
+    return Report.read(Shards(folder), up_to_date=False)
 
 
 def _key(corpus: CorpusConfig, tokenizer: Tokenizer, source: Corpus) -> str:
     """32 hexadecimal digits that change whenever the contents of the shards would change."""
     limits = dataclasses.asdict(corpus.limits) if corpus.limits != Limits() else {}
     encoding: list[Any] = [tokenizer.fingerprint, encode.FEWEST_NOTES]
-    class_name = corpus.name if ":" in corpus.name else ""  # classes may share an identity()
+    class_name = corpus.name if ":" in corpus.name else ""  # two classes may share an identity()
     encoding += [options for options in (corpus.programs, limits, class_name) if options]
     options = [source.published, corpus.validation, corpus.test, encoding]
     if not isinstance(identity := source.identity(), str):
@@ -108,7 +110,7 @@ def _key(corpus: CorpusConfig, tokenizer: Tokenizer, source: Corpus) -> str:
 
 
 def _processes(corpus: CorpusConfig, files: int) -> int:
-    """The number of worker processes for ``files`` files; 0: no further process."""
+    """The number of worker processes for ``files`` files; 0: read them in this process."""
     if corpus.workers:
         return 0 if corpus.workers == 1 else corpus.workers
     return min(workers.cores(), -(-files // FILES_PER_WORKER))
@@ -122,17 +124,17 @@ def _write(
     writer: Writer,
     show: Callable[[int], None],
 ) -> None:
-    """Write the ids of each piece, then the table of the pieces that are kept and the report.
+    """Write the ids of each piece, then the table of pieces without duplicates, and the report.
 
-    Of pieces with the same notes the first by :data:`PRIORITY` is kept, or the first of the corpus.
-    The ids of a piece that is replaced later stay in the file, unused. Raises ``UserError`` if no
-    piece can be used.
+    Of pieces with the same notes, the first by :data:`PRIORITY` is kept; among equals, the first in
+    the corpus. The ids of a piece that is replaced later stay in the file, unused. Raises
+    ``UserError`` if no piece can be used. ``show`` gets the number of files so far.
     """
-    kept: dict[str, Piece] = {}  # by content; its split is the published split, "" for none
-    lossy: dict[str, dict[str, int]] = {}
-    copies: list[Piece] = []
+    pieces: dict[str, Piece] = {}  # by content; the split is the published split, "" for none
+    lossy: dict[str, dict[str, int]] = {}  # by content
+    duplicates: list[Piece] = []
     left_out: list[LeftOut] = []
-    tracks = set[str]()  # their names
+    track_names = set[str]()
     files = 0
     for files, (item, outcome) in enumerate(outcomes, 1):
         show(files)
@@ -141,31 +143,30 @@ def _write(
         if isinstance(outcome, LeftOut):
             left_out.append(outcome)
             continue
-        tracks |= outcome.tracks if corpus.programs else set()
+        track_names |= outcome.tracks if corpus.programs else set()
         # A published corpus keeps pieces with equal notes.
         content = digest([item.name, outcome.hash]) if source.published else outcome.hash
-        row = Piece(
+        piece = Piece(
             0, item.name, item.split or "", content,
             writer.tokens, len(outcome.ids), outcome.notes, outcome.seconds,
         )  # fmt: skip
-        if (earlier := kept.get(content)) is not None:
-            if PRIORITY.index(earlier.split) <= PRIORITY.index(row.split):
-                copies.append(row)
+        if (earlier := pieces.get(content)) is not None:
+            if PRIORITY.index(earlier.split) <= PRIORITY.index(piece.split):
+                duplicates.append(piece)
                 continue
-            copies.append(kept.pop(content))
+            duplicates.append(pieces.pop(content))
         writer.append(outcome.ids)
-        kept[content], lossy[content] = row, outcome.lossy
-    if not kept:
+        pieces[content], lossy[content] = piece, outcome.lossy
+    if not pieces:
         raise UserError(_nothing_usable(corpus, left_out))
-    writer.rows, remarks = _with_splits(list(kept.values()), source.published, corpus, align)
-    if moved := sum(copy.split not in ("", kept[copy.hash].split) for copy in copies):
-        remarks.append(
-            f"{moved} pieces appear in more than one official split; kept in the held-out one"
-        )
-    remarks += _missing_tracks(corpus.programs, tracks)
+    writer.rows, remarks = _with_splits(list(pieces.values()), source.published, corpus, align)
+    if count := sum(piece.split not in ("", pieces[piece.hash].split) for piece in duplicates):
+        kept = "kept in the first of test, validation, train"
+        remarks.append(f"{count} pieces are in more than one official split; {kept}")
+    remarks += _missing_tracks(corpus.programs, track_names)
     left_out += [
-        LeftOut(copy.name, "duplicate", f"the same notes as {kept[copy.hash].name}")
-        for copy in copies
+        LeftOut(piece.name, "duplicate", f"the same notes as {pieces[piece.hash].name}")
+        for piece in duplicates
     ]
     changed = sum(map(Counter, lossy.values()), Counter[str]())
     report = {
@@ -180,18 +181,20 @@ def _write(
     writer.write_text(JSON, json.dumps(report, indent=1) + "\n")
 
 
-def _missing_tracks(programs: Iterable[str], tracks: set[str]) -> list[str]:
+def _missing_tracks(programs: Iterable[str], track_names: set[str]) -> list[str]:
     """A remark for each name in ``corpus.programs`` that no track has."""
     remarks = []
     for name in programs:
-        if (key := name.strip().lower()) not in tracks:
-            near = ", ".join(difflib.get_close_matches(key, tracks, cutoff=0)) or "without names"
-            remarks.append(f"corpus.programs.{name}: no track has this name; the nearest: {near}")
+        if (key := name.strip().lower()) not in track_names:
+            nearest = ", ".join(difflib.get_close_matches(key, track_names, cutoff=0)) or "none"
+            remarks.append(
+                f"corpus.programs.{name}: no track has this name; the nearest: {nearest}"
+            )
     return remarks
 
 
 def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
-    """The error: how many files were left out, and why, with an example for each reason."""
+    """The message of the error: the number of files left out, and an example for each reason."""
     examples = {item.reason: item for item in reversed(left_out)}
     why = "; ".join(
         f"{n} {reason} (such as {examples[reason].name}: {examples[reason].detail})"
@@ -205,23 +208,24 @@ def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
 
 
 def _with_splits(
-    rows: list[Piece], published: bool, corpus: CorpusConfig, align: int
+    pieces: list[Piece], is_published: bool, corpus: CorpusConfig, align: int
 ) -> tuple[list[Piece], list[str]]:
-    """The rows of the table with their splits, and remarks on exceptions."""
-    if published:
-        return [row._replace(split=row.split or "train") for row in rows], []
-    if len(rows) == 1 and not rows[0].split and corpus.validation > 0:
-        remark = "a single piece: its end is held out as validation"
-        return _cut(rows[0], corpus.validation, align), [remark]
-    hashes, given = [row.hash for row in rows], [row.split for row in rows]
-    splits, remarks = divide(hashes, given, validation=corpus.validation, test=corpus.test)
-    return [row._replace(split=s) for row, s in zip(rows, splits, strict=True)], remarks
+    """The pieces with their splits instead of their published splits, and remarks on exceptions."""
+    if is_published:
+        return [piece._replace(split=piece.split or "train") for piece in pieces], []
+    if len(pieces) == 1 and not pieces[0].split and corpus.validation > 0:
+        remark = "a single piece: its end is held out for validation"
+        return _cut(pieces[0], corpus.validation, align), [remark]
+    hashes, published = [piece.hash for piece in pieces], [piece.split for piece in pieces]
+    splits, remarks = divide(hashes, published, validation=corpus.validation, test=corpus.test)
+    return [piece._replace(split=s) for piece, s in zip(pieces, splits, strict=True)], remarks
 
 
 def by_content(content: str, validation: float, test: float) -> str:
-    """The split of a piece by its hash (32 hexadecimal digits). The first 13 digits are a number in
-    [0, 1): below ``validation`` -> validation, below ``validation + test`` -> test, else train."""
-    number = int(content[:13], 16) / 2.0**52  # 52 bits: exact
+    """The split of a piece by its hash (32 hexadecimal digits). The first 13 digits are read as a
+    number in [0, 1): below ``validation`` -> validation, below ``validation + test`` -> test, else
+    train."""
+    number = int(content[:13], 16) / 2.0**52  # 13 digits are 52 bits, exact in a float
     if number < validation:
         return "validation"
     return "test" if number < validation + test else "train"
@@ -237,26 +241,27 @@ def divide(
 
     - if ``validation`` is above 0 and the published validation split is empty, published training
       pieces are split by content;
-    - if train is empty, the piece without a published split that has the largest hash moves there;
+    - if train is empty, the piece with the largest hash among those without a published split moves
+      there;
     - if validation is still empty, the piece of train with the smallest hash moves there; if train
-      has only one piece, a piece of test without a published split moves.
+      has only one piece, a piece of test without a published split does.
     """
-    given, remarks = list(published), []
-    splits = [p or by_content(h, validation, test) for h, p in zip(hashes, given, strict=True)]
-    if validation > 0 and "validation" not in splits and any(given):
-        for i, split in enumerate(given):
+    remarks = []
+    splits = [p or by_content(h, validation, test) for h, p in zip(hashes, published, strict=True)]
+    if validation > 0 and "validation" not in splits and any(published):
+        for i, split in enumerate(published):
             if split == "train":
                 splits[i] = by_content(hashes[i], validation, 0.0)
         if "validation" in splits:
-            remarks.append("no file of the official validation split is here: split by content")
+            remarks.append("the official validation split is empty: the training split was divided")
     order = sorted(range(len(hashes)), key=hashes.__getitem__)
-    free = [i for i in order if not given[i]]
-    if free and "train" not in splits:
-        splits[free[-1]] = "train"
+    movable = [i for i in order if not published[i]]
+    if movable and "train" not in splits:
+        splits[movable[-1]] = "train"
         remarks.append("the training split was empty, so one held-out piece was moved to it")
     donors = [i for i in order if splits[i] == "train"]
     if len(donors) < 2:
-        donors = [i for i in free if splits[i] == "test"]
+        donors = [i for i in movable if splits[i] == "test"]
     if validation > 0 and donors and "validation" not in splits:
         donor = splits[donors[0]]
         splits[donors[0]] = "validation"
@@ -264,20 +269,20 @@ def divide(
     return splits, remarks
 
 
-def _cut(row: Piece, held_out: float, align: int) -> list[Piece]:
+def _cut(piece: Piece, held_out: float, align: int) -> list[Piece]:
     """Divide a corpus of one piece: the last share ``held_out`` of its tokens is for validation, at
-    least :data:`FEWEST_HELD_OUT` and at most half, rounded so that it begins at a multiple of
-    ``align``. Notes and seconds are divided in proportion."""
-    count = max(round(row.tokens * held_out), FEWEST_HELD_OUT)
-    tokens = row.tokens - min(count, row.tokens // 2)
+    least :data:`FEWEST_HELD_OUT` tokens and at most half of them, rounded so that it begins at a
+    multiple of ``align``. Notes and seconds are divided in proportion to the tokens."""
+    count = max(round(piece.tokens * held_out), FEWEST_HELD_OUT)
+    tokens = piece.tokens - min(count, piece.tokens // 2)
     tokens = max(tokens - tokens % align, align)
-    notes = round(row.notes * tokens / row.tokens)
-    seconds = row.seconds * tokens / row.tokens
+    notes = round(piece.notes * tokens / piece.tokens)
+    seconds = piece.seconds * tokens / piece.tokens
     sizes: dict[str, Any] = {"tokens": tokens, "notes": notes, "seconds": seconds}
-    left = {name: getattr(row, name) - size for name, size in sizes.items()}
+    rest = {name: getattr(piece, name) - size for name, size in sizes.items()}
     return [
-        row._replace(split="train", ends=False, **sizes),
-        row._replace(split="validation", begins=False, offset=row.offset + tokens, **left),
+        piece._replace(split="train", ends=False, **sizes),
+        piece._replace(split="validation", begins=False, offset=piece.offset + tokens, **rest),
     ]
 
 
@@ -315,9 +320,9 @@ class Report(NamedTuple):
 
     def __str__(self) -> str:
         """A few lines for the terminal."""
-        shards = self.shards
-        lines = [f"{shards.corpus['name']}: {self.files:,} files, {shards.totals()}"]
-        splits = by_split(shards.pieces())
+        corpus = self.shards.corpus["name"]
+        lines = [f"{corpus}: {self.files:,} files, {self.shards.totals()}"]
+        splits = by_split(self.shards.pieces())
         lines += [f"  {split:<11}{t}" for split, t in splits.items() if t.pieces]
         if self.left_out:
             counted = ", ".join(f"{n:,} {reason}" for reason, n in reasons(self.left_out).items())
@@ -330,12 +335,12 @@ class Report(NamedTuple):
         return "\n".join([*lines, f"  shards     {self.folder} ({state})"])
 
     @classmethod
-    def of(cls, ready: Shards, *, up_to_date: bool) -> Report:
-        """Read the report in the folder of shards. Raises ``UserError`` if it is damaged."""
+    def read(cls, corpus: Shards, *, up_to_date: bool) -> Report:
+        """Read the report in the shard folder ``corpus``. Raises ``UserError`` if it is damaged."""
         try:
-            data = json.loads((ready.folder / JSON).read_text(encoding="utf-8"))
+            data = json.loads((corpus.folder / JSON).read_text(encoding="utf-8"))
             left_out = [LeftOut(**item) for item in data["left_out"]]
             lossy, remarks = dict(data["lossy"]), list(data["remarks"])
-            return cls(ready, int(data["found"]), left_out, lossy, remarks, up_to_date)
+            return cls(corpus, int(data["found"]), left_out, lossy, remarks, up_to_date)
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise shards.damaged(ready.folder, f"{JSON} cannot be read") from error
+            raise shards.damaged(corpus.folder, f"{JSON} cannot be read") from error
