@@ -1,8 +1,7 @@
 """Corpora: their protocol, and folders of files.
 
-A custom corpus is a class that is named by its import path,
-``corpus.name=my_package.my_module:Mine``, and called with ``corpus.path`` as its only argument. It
-has the members of :class:`Corpus`.
+A custom corpus is a class with the members of :class:`Corpus`. It is named by its import path,
+``corpus.name=my_package.my_module:MyCorpus``, and ``corpus.path`` is its only argument.
 
 Folders are listed as a stream, sorted by name: memory holds only the names in one folder at a time.
 """
@@ -47,9 +46,9 @@ class Item(NamedTuple):
     split: str | None = None
 
 
-#: (source of an item, tokenizer, counter of repairs, limits of a file) -> its Score, and its ids if
-#: the corpus provides them instead of ``tokenizer.encode(score)``, else None. It must be a function
-#: of a module, since worker processes unpickle it.
+#: (source of an item, tokenizer, counter of repairs, limits of a file) -> (Score, ids). The ids are
+#: None unless the corpus provides them instead of ``tokenizer.encode(score)``. Since worker
+#: processes unpickle it, it must be a module-level function.
 Reader = Callable[[Any, Tokenizer, Counter[str], Limits], tuple[Score, np.ndarray | None]]
 
 
@@ -57,9 +56,9 @@ class Corpus(Protocol):
     """A collection of pieces.
 
     label       a short name, for reports and the default folder
-    published   whether every piece is in the split of its item, and duplicates are kept
-    needs_path  whether ``corpus.path`` is required; default no
-    several     whether ``corpus.path`` may be a list of paths; default no
+    published   whether each piece is in the split of its item (None: train) and duplicates are kept
+    needs_path  whether ``corpus.path`` is required; optional, default False
+    several     whether ``corpus.path`` may be a list of paths; optional, default False
     """
 
     label: str
@@ -72,24 +71,26 @@ class Corpus(Protocol):
         ...
 
     def identity(self) -> str:
-        """A text that changes whenever an item or its content changes."""
+        """A text that changes whenever the items or their contents change."""
         ...
 
     def items(self) -> Iterator[Item]:
-        """The pieces, always in the same order; may be called several times."""
+        """All items, always in the same order; may be called several times."""
         ...
 
 
 def find(config: CorpusConfig) -> Corpus:
     """The corpus for ``config.name`` and ``config.path``.
 
-    Raises ``ConfigError`` for an unknown name and for a class that cannot be made, and
+    Raises ``ConfigError`` for an unknown name or a class that cannot be instantiated, and
     ``UserError`` if the corpus does not exist.
     """
-    kind = _kind(config.name)
-    if isinstance(config.path, list) and not getattr(kind, "several", False):
-        raise UserError(f"corpus.path={shown(config.path)}: expected one; corpus={config.name}")
-    corpus: Corpus = instance("corpus.name", config.name, kind, config.path)
+    corpus_class = _corpus_class(config.name)
+    if isinstance(config.path, list) and not getattr(corpus_class, "several", False):
+        raise UserError(
+            f"corpus.path={shown(config.path)}: expected a single path for corpus={config.name}"
+        )
+    corpus: Corpus = instance("corpus.name", config.name, corpus_class, config.path)
     required = ("label", "published", "read", "identity", "items", "__len__")
     missing = [name for name in required if not hasattr(corpus, name)]
     if missing:
@@ -102,15 +103,15 @@ def find(config: CorpusConfig) -> Corpus:
 
 def needs_path(name: str) -> bool:
     """Whether the corpus ``name`` requires ``corpus.path``."""
-    return bool(getattr(_kind(name), "needs_path", False))
+    return bool(getattr(_corpus_class(name), "needs_path", False))
 
 
-def _kind(name: str) -> Any:
+def _corpus_class(name: str) -> Any:
     return imported("corpus.name", CORPORA.get(name, name))
 
 
 def canonical(description: Any) -> bytes:
-    """Convert plain data to bytes, the same for equal data."""
+    """Plain data as bytes, which are equal for equal data."""
     return json.dumps(description, sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -130,12 +131,11 @@ def read_file(
 
 
 class Folder:
-    """All MIDI and MusicXML files in a folder and its subfolders, sorted by name; or in several
-    folders, whose names are then prefixes of the names of their files.
+    """All MIDI and MusicXML files in a folder and its subfolders, sorted by name. With several
+    folders, the name of a file begins with the name of its folder.
 
-    They are listed as by :func:`musictx.folders.walk`; a folder that is given several times is read
-    once. Raises ``UserError`` about ``corpus.path`` if it is missing, does not exist or has no such
-    files.
+    :func:`musictx.folders.walk` lists the files; a folder that is given twice is read once. Raises
+    ``UserError`` about ``corpus.path`` if it is missing, does not exist or has no such files.
     """
 
     published = False
@@ -162,7 +162,7 @@ class Folder:
         if not root.exists():
             raise UserError(f"corpus.path={path}: there is no such folder")
         if not root.is_dir():
-            raise UserError(f"corpus.path={path}: this is a file; give the folder it lies in")
+            raise UserError(f"corpus.path={path}: this is a file; give the folder that contains it")
         if next(walk(root, SUFFIXES), None) is None:
             raise UserError(
                 f"corpus.path={path}: no MIDI file in this folder or below "
@@ -176,7 +176,7 @@ class Folder:
 
     @cached_property
     def published_splits(self) -> dict[str, str]:
-        """Name of a file -> its split in a table in a folder, such as MAESTRO's."""
+        """Name of a file -> its split, from tables in the folders, such as MAESTRO's."""
         return {
             prefix + name: split
             for root, prefix in self.roots.items()
@@ -187,7 +187,8 @@ class Folder:
         return self._count
 
     def identity(self) -> str:
-        """A hash of names, sizes and modification times: files are not read for it."""
+        """A hash of the names, sizes, modification times and published splits of the files, which
+        are not read."""
         hashed = hashlib.sha256()
         for file in self.files():
             split = self.published_splits.get(file.name)
@@ -200,25 +201,25 @@ class Folder:
 
 
 def _prefixes(roots: list[Path]) -> dict[Path, str]:
-    """Folder -> prefix "NAME/" of the names of its files, "" for a single folder; sorted by name,
-    without duplicates and folders within other folders."""
-    by_place = {root.resolve(): root for root in roots}
-    places = [str(place) for place in by_place]
-    outer = [place for place in by_place if not is_below(str(place), places)]
-    if len(outer) == 1:
-        return {by_place[outer[0]]: ""}
+    """Folder -> the prefix of the names of its files: "NAME/", or "" for a single folder. Sorted by
+    name, without duplicates and without folders within other folders."""
+    by_path = {root.resolve(): root for root in roots}
+    paths = [str(path) for path in by_path]
+    outermost = [path for path in by_path if not is_below(str(path), paths)]
+    if len(outermost) == 1:
+        return {by_path[outermost[0]]: ""}
     prefixes: dict[Path, str] = {}
-    for place in sorted(outer, key=lambda place: (place.name, place)):
-        name, number = place.name, 1
+    for path in sorted(outermost, key=lambda path: (path.name, path)):
+        name, number = path.name, 1
         while f"{name}/" in prefixes.values():
             number += 1
-            name = f"{place.name}-{number}"
-        prefixes[by_place[place]] = f"{name}/"
+            name = f"{path.name}-{number}"
+        prefixes[by_path[path]] = f"{name}/"
     return prefixes
 
 
 class Maestro(Folder):
-    """MAESTRO: a folder with a table of the published split, which is required."""
+    """MAESTRO: a folder that must contain the table of the published split."""
 
     def __init__(self, path: str | list[str] | None) -> None:
         super().__init__(path)
@@ -233,25 +234,25 @@ class Maestro(Folder):
 
 
 def _published_splits(root: Path) -> dict[str, str]:
-    """Name of a file -> its split in a table in ``root`` or a subfolder.
+    """Name of a file -> its split, from the tables in ``root`` and its subfolders.
 
     A table is a .csv with the columns ``split`` and ``midi_filename``, a path relative to the
-    folder of the table. A file that does not exist there (people move files) is searched by its
-    name without folders, if that name is unique in the table and on disk.
+    folder of the table. If there is no such file (people move files), the file with this name in
+    any folder is used, if the name is unique in the tables and on disk.
     """
     rows = [row for table in walk(root, (".csv",)) for row in _rows(table)]
-    listed = Counter(PurePosixPath(name).name for name, _ in rows)
-    places: dict[str, list[str]] = {}  # name without folders -> names
+    row_counts = Counter(PurePosixPath(name).name for name, _ in rows)
+    names: dict[str, list[str]] = {}  # file name without folders -> names relative to ``root``
     for file in walk(root, SUFFIXES) if rows else ():
-        places.setdefault(PurePosixPath(file.name).name, []).append(file.name)
+        names.setdefault(PurePosixPath(file.name).name, []).append(file.name)
     splits: dict[str, str] = {}
     for name, split in rows:
-        bare = PurePosixPath(name).name
-        files = places.get(bare, [])
-        if name in files:
+        filename = PurePosixPath(name).name
+        candidates = names.get(filename, [])
+        if name in candidates:
             splits.setdefault(name, split)
-        elif listed[bare] == len(files) == 1:
-            splits[files[0]] = split
+        elif row_counts[filename] == len(candidates) == 1:
+            splits[candidates[0]] = split
     return splits
 
 

@@ -2,19 +2,19 @@
 
 ::
 
-    header.json    format, fingerprint and config of the tokenizer, size of its vocabulary, corpus,
-                   key, totals by split, CRC-32 of pieces.jsonl
+    header.json    version of the format; fingerprint, config and vocabulary size of the tokenizer;
+                   corpus, key, totals by split, CRC-32 of pieces.jsonl
     pieces.jsonl   a line for each piece: the fields of Piece except its number
-    tokens.bin     the ids of all pieces in succession, little-endian uint16; there may be ids of
-                   duplicates that are in no row of the table
+    tokens.bin     the ids of all pieces, little-endian uint16, and of duplicates that are not in
+                   the table
 
 Pieces are complete and have only events: no pad, bos, eos or cut. Opening a folder reads the two
-text files and maps the third; ``tokens(i)`` is a view, so a corpus may be far larger than the
-memory, and all processes of a machine share it.
+text files and maps tokens.bin into memory. ``tokens(i)`` is a view of it, so a corpus may be far
+larger than the memory, and all processes of a machine share it.
 
-A damaged folder is refused when it is opened: the text files are checked by their form and the
-check sum of the table, the ids by the size of their file. Ids beyond the vocabulary are refused
-when their piece is read; other changes in a file of the right size are not noticed.
+Opening a folder checks the form of the text files, the checksum of the table, and the size of
+tokens.bin. Reading a piece checks that its ids are in the vocabulary. Other changes to tokens.bin
+are not noticed.
 """
 
 from __future__ import annotations
@@ -43,16 +43,17 @@ ID = np.dtype("<u2")
 class Piece(NamedTuple):
     """A row of the table of pieces.
 
-    number   its index in the corpus: ``shards.tokens(piece.number)``
+    number   its row in the table, from 0: the argument of ``Shards.tokens``
     name     path relative to the corpus folder with "/" between the parts, or the name of a chorale
     split    train, validation or test
-    hash     ``Score.content_hash()`` of the music file, in a published corpus with its name
+    hash     ``Score.content_hash()`` of the music file; in a published corpus a hash of the name
+             and the content hash
     offset   the index of its first id in tokens.bin
     tokens   the number of its ids
     notes    the number of notes in these ids
     seconds  from the start of the piece to the end of its last note
-    begins, ends  whether the ids include the beginning and the end of the piece; false for the
-             parts of a corpus of one piece (see ``data/prepare.py``)
+    begins, ends  whether the ids include the beginning and the end of the piece. A corpus of one
+             piece is divided into two, of which each has only one of them (``data/prepare.py``)
     """
 
     number: int
@@ -82,7 +83,7 @@ class Totals(NamedTuple):
 
 
 def total(pieces: Iterable[Piece]) -> Totals:
-    """Sums over ``pieces``."""
+    """The totals of ``pieces``."""
     count = tokens = notes = 0
     seconds = 0.0
     for piece in pieces:
@@ -94,20 +95,20 @@ def total(pieces: Iterable[Piece]) -> Totals:
 
 
 def by_split(pieces: Sequence[Piece]) -> dict[str, Totals]:
-    """Sums over the pieces of each split."""
+    """The totals of each split."""
     return {split: total(p for p in pieces if p.split == split) for split in SPLITS}
 
 
 def is_shards(folder: Path) -> bool:
-    """Whether ``folder`` has the files of shards, readable or not."""
+    """Whether ``folder`` has the files of shards, which may be damaged."""
     return (folder / HEADER).is_file() and (folder / TOKENS).is_file()
 
 
 class Shards:
     """A prepared corpus, opened for reading.
 
-    Raises ``UserError`` if ``folder`` is not a shard folder, has another format or is damaged. A
-    pickled object is small: the other process opens the folder again.
+    Raises ``UserError`` if ``folder`` is not a shard folder, has another format or is damaged. Only
+    the path is pickled: another process opens the folder again.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -151,11 +152,11 @@ class Shards:
         return ids
 
     def totals(self, split: str | None = None) -> Totals:
-        """Pieces, tokens, notes and seconds of a split (None: of all)."""
+        """The totals of a split (None: of all splits)."""
         return total(self.pieces(split))
 
     def check(self, tokenizer: Tokenizer) -> None:
-        """Raise ``UserError`` unless these are ids of the events of ``tokenizer``."""
+        """Raise ``UserError`` if the ids are not those of ``tokenizer``, ignoring its controls."""
         tokenizer = tokenizer.without_controls
         if tokenizer.fingerprint != self.fingerprint:
             raise UserError(
@@ -166,17 +167,12 @@ class Shards:
         self.vocabulary = min(self.vocabulary, tokenizer.vocabulary.size)
 
 
-_HEADER = {
-    "key": str,
-    "fingerprint": str,
-    "tokenizer": dict,
-    "vocabulary": int,
-    "corpus": dict,
-    "pieces": int,
-    "tokens": int,
-    "splits": dict,
-    "crc": int,
-}
+#: Entry of the header -> its type.
+_HEADER_TYPES = (
+    dict.fromkeys(("key", "fingerprint"), str)
+    | dict.fromkeys(("tokenizer", "corpus", "splits"), dict)
+    | dict.fromkeys(("vocabulary", "pieces", "tokens", "crc"), int)
+)
 
 
 def _read_header(folder: Path) -> dict[str, Any]:
@@ -192,12 +188,12 @@ def _read_header(folder: Path) -> dict[str, Any]:
         raise damaged(folder, f"{HEADER} cannot be read") from error
     if version != FORMAT:
         raise UserError(
-            f"{folder}: shards of format {version}, this musictx reads format {FORMAT}; "
+            f"{folder}: shards of format {version}, but this musictx reads format {FORMAT}; "
             "prepare the corpus again"
         )
-    wrong = [key for key, kind in _HEADER.items() if type(header.get(key)) is not kind]
-    if wrong:
-        raise damaged(folder, f"{HEADER} lacks {', '.join(wrong)}")
+    invalid = [key for key, kind in _HEADER_TYPES.items() if type(header.get(key)) is not kind]
+    if invalid:
+        raise damaged(folder, f"{HEADER} has no valid {', '.join(invalid)}")
     return header
 
 
@@ -228,8 +224,8 @@ def damaged(folder: Path, problem: str) -> UserError:
 class Writer:
     """Writes the pieces of a new shard folder.
 
-    tokens  number of ids that are written
-    rows    the table of pieces, in the order of their offsets
+    tokens  number of ids written so far
+    rows    the table of pieces, in the order of their offsets; :func:`new_shards` writes it
     """
 
     def __init__(self, folder: Path, file: BinaryIO) -> None:
@@ -238,7 +234,7 @@ class Writer:
         self._folder, self._file = folder, file
 
     def append(self, ids: np.ndarray) -> None:
-        """Write the ids (n,) uint16 of a piece, but no row of the table."""
+        """Write the ids of a piece, (n,) uint16, without a row of the table."""
         self._file.write(ids.astype(ID, casting="safe").tobytes())
         self.tokens += len(ids)
 
@@ -254,10 +250,10 @@ def new_shards(
 ) -> Iterator[Writer]:
     """Write a new shard folder atomically.
 
-    At the end of the block the folder is moved to its place and replaces an older shard folder. If
-    the block raises an exception, everything is removed. The bytes depend only on the arguments and
-    the pieces. Raises ``UserError`` if there is something else in the place, or if it cannot be
-    written.
+    At the end of the block the new folder is moved to ``folder`` and replaces an older shard
+    folder. If the block raises an exception, the new folder is removed. The bytes depend only on
+    the arguments and the pieces. Raises ``UserError`` if ``folder`` is something else than a shard
+    folder, or cannot be written.
     """
     folder = Path(folder)
     files.check_writable(folder.parent, "corpus.shards")

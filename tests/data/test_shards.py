@@ -100,8 +100,8 @@ def first_line(line):
         ("header.json", "not a folder of token shards .*musictx prepare", None),
         *(("header.json", "header.json", lambda _, it=it: it) for it in (b"", b"{}", b"[1]")),
         *(("header.json", "header.json", lambda _, it=it: it) for it in (b"\xff", b"[" * 200_000)),
-        *(("header.json", "header.json lacks", in_header(tokens=it)) for it in ("8", None)),
-        ("header.json", "header.json lacks", in_header(vocabulary=True)),
+        *(("header.json", "header.json has no valid", in_header(tokens=it)) for it in ("8", None)),
+        ("header.json", "header.json has no valid", in_header(vocabulary=True)),
         ("header.json", f"format {FORMAT + 1}", in_header(format=FORMAT + 1)),
     ],
 )
