@@ -1,7 +1,7 @@
-"""Statistics of the notes of a corpus: notes at once, density, repetition, ranges of parts.
+"""Statistics of the notes of a corpus: polyphony, density, repetition, ranges of parts.
 
-After a few hours of training, models write too many notes at once. Sampling keeps to these
-statistics by default (:mod:`musictx.sampling.penalties`).
+Models that are trained for only a few hours write too many simultaneous notes. Therefore sampling
+keeps to these statistics by default (:mod:`musictx.sampling.penalties`).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from musictx.tokens.controls import measured
 from musictx.tokens.spelling import program_key
 from musictx.tokens.tokenizer import Tokenizer, programs_of_ids
 
-#: The share of notes within a limit; the rest are exceptions.
+#: A limit is the quantile of this order: the share of notes that do not exceed it.
 SHARE_WITHIN = 0.95
-#: Polyphony is measured in so many seconds from the middle of each piece.
+#: The length in seconds of the excerpt from the middle of each piece that polyphony is measured in.
 MIDDLE = 30.0
 #: A note is re-struck if its pitch was struck less than this many seconds before.
 RESTRUCK_SECONDS = 0.5
 #: Seconds by which rounding may change the difference of two times.
 ROUNDING = 1e-6
-#: Of a larger corpus only this many pieces, or up to twice as many, are measured.
+#: Of more pieces a sample is measured: at least this many, and fewer than twice as many.
 PIECES = 100
 #: The length of the windows in which :attr:`Habit.densest` counts notes.
 WINDOW_SECONDS = 4.0
@@ -36,7 +36,7 @@ WINDOW_SECONDS = 4.0
 class Habit(NamedTuple):
     """What is usual in a part.
 
-    voices   the number of notes at once
+    voices   the number of simultaneous notes
     low      the lowest pitch;  high  the highest pitch
     density  notes per second
     densest  the most notes in :data:`WINDOW_SECONDS`
@@ -55,13 +55,13 @@ class Habit(NamedTuple):
 class CorpusStats:
     """Statistics of the corpus of a model from its card; None if unknown.
 
-    most_notes       the number of sounding notes that is rarely exceeded
+    most_notes       the number of simultaneous notes that is rarely exceeded
     density          notes per second
     repetition_rate  share of notes whose pitch was struck less than half a second before
     instruments      the programs of the corpus, 128 for drums
-    polyphony        mean number of sounding notes, without silence
+    polyphony        mean number of simultaneous notes, without silence
     parts            program (128 for drums) -> its habit
-    ensembles        (number of pieces, programs) of frequent sets of several programs
+    ensembles        (number of pieces, programs) for each frequent set of two or more programs
     """
 
     most_notes: int | None = None
@@ -74,7 +74,7 @@ class CorpusStats:
 
     @classmethod
     def of(cls, limits: Mapping[str, Any] | None) -> CorpusStats:
-        """Read the entry ``note_limits`` of a card: :func:`note_limits`, checked."""
+        """From the entry ``note_limits`` of a card (:func:`of_corpus`); None: no such entry."""
         limits = limits or {}
         programs = limits.get("instruments")
         return cls(
@@ -92,8 +92,8 @@ class CorpusStats:
 
 
 def of_corpus(shards: Shards, tokenizer: Tokenizer) -> dict[str, Any]:
-    """The :func:`note_limits` of the training split, from about :data:`PIECES` pieces that are
-    spread evenly over it, and the :func:`ensembles` of all its pieces."""
+    """The :func:`note_limits` of the training split, measured on evenly spaced pieces
+    (:data:`PIECES`), and the entry ``ensembles``: the :func:`ensembles` of all its pieces."""
     pieces = shards.pieces("train")
     sample = pieces[:: max(1, len(pieces) // PIECES)]
     limits = note_limits(tokenizer.decode(shards.tokens(piece.number)) for piece in sample)
@@ -104,10 +104,10 @@ def of_corpus(shards: Shards, tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def ensembles(pieces: Iterable[Sequence[int]]) -> list[list[Any]]:
-    """The most frequent sets of several programs in ``pieces``, which are the programs of each
-    piece: [[number of pieces, [program, ...]], ...].
+    """The most frequent sets of two or more programs: [[number of pieces, [program, ...]], ...].
 
-    Includes as many sets as necessary for :data:`SHARE_WITHIN` of the pieces with several programs.
+    ``pieces`` has the programs of each piece. The sets cover at least :data:`SHARE_WITHIN` of the
+    pieces with two or more programs.
     """
     counts = Counter(tuple(programs) for programs in pieces if len(programs) > 1)
     rows, remaining = list[list[Any]](), SHARE_WITHIN * sum(counts.values())
@@ -120,22 +120,20 @@ def ensembles(pieces: Iterable[Sequence[int]]) -> list[list[Any]]:
 
 
 def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
-    """The note limits of ``scores``; empty without pitched notes. Drums are only in ``instruments``
-    and ``parts``.
+    """The note limits of ``scores``; empty if no note is pitched. Drums only count in
+    ``instruments`` and ``parts``.
 
-    most_notes    the number of sounding notes when a note is struck, including that note, that
-                  :data:`SHARE_WITHIN` of the notes do not exceed
-    density       the median over pieces of their notes per second; left out if no note has a length
+    most_notes    the :data:`SHARE_WITHIN` quantile of :func:`at_once` over all notes
+    density       the median over pieces of notes per second; missing if no note has a length
     restruck      the share of notes whose pitch was struck less than half a second before
-    polyphony     the median over pieces of the control with this name, in 30 seconds from the
-                  middle of each piece
+    polyphony     the median over pieces of the control with this name, measured in the middle
+                  :data:`MIDDLE` seconds of each piece
     instruments   the General MIDI programs that occur, 128 for drums
-    parts         [[program, notes at once, lowest pitch, highest pitch, notes a second], ...] for
-                  each program, 128 for drums: notes at once as in ``most_notes``; 98 % of the notes
-                  are between the two pitches; notes a second are the median of the pieces with the
-                  program
+    parts         [[program, voices, lowest pitch, highest pitch, notes per second], ...] for each
+                  program, 128 for drums. ``voices`` is like ``most_notes``; 98 % of the notes lie
+                  between the two pitches; the rate is the median over pieces with the program
     """
-    at_once_of_pieces: list[np.ndarray] = []
+    counts_of_pieces: list[np.ndarray] = []
     densities, polyphony, restruck_notes = [], [], 0.0
     parts: dict[int, list[tuple[np.ndarray, np.ndarray, float]]] = {}
     for score in scores:
@@ -145,17 +143,17 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
         notes = score.notes[~score.notes["drum"]]
         if not len(notes):
             continue
-        at_once_of_pieces.append(at_once(notes))
+        counts_of_pieces.append(at_once(notes))
         span = float(notes["end"].max() - notes["start"].min())
         if span > 0:
             densities.append(len(notes) / span)
         restruck_notes += restruck(score) * len(notes)
         middle = excerpt(score, max(0.0, (score.duration - MIDDLE) / 2), MIDDLE)
-        levels = measured(middle.notes, middle.duration)
-        polyphony += [levels["polyphony"]] if "polyphony" in levels else []
-    if not at_once_of_pieces:
+        values = measured(middle.notes, middle.duration)
+        polyphony += [values["polyphony"]] if "polyphony" in values else []
+    if not counts_of_pieces:
         return {}
-    counts = np.concatenate(at_once_of_pieces)
+    counts = np.concatenate(counts_of_pieces)
     limits: dict[str, Any] = {
         "most_notes": max(1, int(np.quantile(counts, SHARE_WITHIN, method="higher"))),
         "restruck": round(restruck_notes / len(counts), 4),
@@ -170,13 +168,14 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
 
 
 def parts_of(notes: np.ndarray) -> dict[int, np.ndarray]:
-    """Program -> its notes; drums are 128."""
+    """Program -> its notes; the program of drums is 128."""
     programs = program_key(notes)
     return {program: notes[programs == program] for program in np.unique(programs).tolist()}
 
 
 def at_once(notes: np.ndarray) -> np.ndarray:
-    """(n,) the number of notes that sound when each note is struck, including that note."""
+    """The number of simultaneous notes, (n,), when each of the ``notes``, sorted by start, is
+    struck, including that note."""
     ended = np.searchsorted(np.sort(notes["end"]), notes["start"], "right")
     return np.arange(1, len(notes) + 1) - ended
 
@@ -184,17 +183,17 @@ def at_once(notes: np.ndarray) -> np.ndarray:
 def densest(notes: np.ndarray, seconds: float) -> int:
     """The largest number of ``notes``, sorted by start, that begin within ``seconds``."""
     starts = notes["start"]
-    within = np.searchsorted(starts, starts + seconds - 1e-6) - np.arange(len(starts))
-    return int(within.max(initial=0))
+    counts = np.searchsorted(starts, starts + seconds - ROUNDING) - np.arange(len(starts))
+    return int(counts.max(initial=0))
 
 
 def habit(
-    together: Sequence[np.ndarray], pitches: Sequence[np.ndarray], rates: Sequence[float]
+    counts: Sequence[np.ndarray], pitches: Sequence[np.ndarray], rates: Sequence[float]
 ) -> Habit:
-    """The habit of a part, without ``densest`` and ``longest``, from the notes at once
-    (:func:`at_once`), pitches and notes per second of each piece with the part."""
+    """The habit of a part, without ``densest`` and ``longest``. The arguments have an entry for
+    each piece with the part: :func:`at_once`, the pitches, and notes per second."""
     pitch = np.concatenate(pitches)
-    most = max(1, int(np.quantile(np.concatenate(together), SHARE_WITHIN, method="higher")))
+    most = max(1, int(np.quantile(np.concatenate(counts), SHARE_WITHIN, method="higher")))
     low, high = (int(np.quantile(pitch, q, method="nearest")) for q in (0.01, 0.99))
     return Habit(most, low, high, round(float(np.median(rates)), 3))
 
@@ -206,16 +205,12 @@ def usual_length(lengths: np.ndarray) -> float:
 
 def excerpt(score: Score, start: float, seconds: float) -> Score:
     """The pitched notes that begin from ``start`` to ``start + seconds`` (exclusive), with times
-    from ``start``.
-
-    Notes end at the latest with the excerpt. Notes that begin before the excerpt are left out, and
-    so are pedals, tempo and meter.
-    """
+    from ``start``. Longer notes are cut at the end. Pedals, tempo and meter are left out."""
     notes = until(score, start + seconds).notes
-    chosen = notes[(notes["start"] >= start) & ~notes["drum"]]
-    chosen["start"] -= start
-    chosen["end"] -= start
-    return Score(notes=chosen)
+    notes = notes[(notes["start"] >= start) & ~notes["drum"]]
+    notes["start"] -= start
+    notes["end"] -= start
+    return Score(notes=notes)
 
 
 def restruck(score: Score) -> float:
