@@ -13,7 +13,7 @@ import pytest
 
 from musictx import bundle
 from musictx.apps import train
-from musictx.training import checkpoint
+from musictx.training import checkpoint, ranks
 from tests.apps.train_driver import CHECKOUT, ENVIRONMENT, config, words
 from tests.browser.driven import free_port
 from tests.browser.served import wait_for
@@ -60,7 +60,7 @@ def test_two_nodes_on_two_addresses_give_the_losses_of_one(root, tmp_path):
     ("devices", "number", "status"), [(1, signal.SIGINT, 130), (2, signal.SIGTERM, 143)]
 )
 def test_a_signal_leaves_checkpoint_model_and_status(devices, number, status, root, tmp_path):
-    if devices > (os.cpu_count() or 1):
+    if devices > ranks.workers.cores():
         pytest.skip("one core")
     more = [f"trainer.devices={devices}", "trainer.max_steps=1000000", *STEPS[1:]]
     more += ["trainer.strategy=ddp"] * (devices > 1)
