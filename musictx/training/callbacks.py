@@ -18,19 +18,19 @@ from musictx.training.ranks import say
 
 
 class RunCallback(pl.Callback):
-    """A callback that calls functions of its run, a :class:`musictx.training.run.Run`. The run sets
-    the attribute before training; without one these callbacks cannot be used."""
+    """A callback that needs its :class:`musictx.training.run.Run`, which sets ``run`` before
+    training. It cannot be used with another Trainer."""
 
     run: Any
 
 
 class Ema(WeightAveraging):
-    """Averages the weights after each step: ``d * mean + (1 - d) * weight``.
+    """Exponential moving average of the weights: after each step ``d * mean + (1 - d) * weight``.
 
-    For the n-th average d is ``min(decay, (1 + n) / (10 + n))``: small at first, so that the random
-    initial weights soon lose their influence. Validation, samples, the ``state_dict`` of
-    checkpoints and the model folder use the averages; ``current_model_state`` of a checkpoint has
-    the weights.
+    d is ``min(decay, (1 + n) / (10 + n))`` n steps after the first average, which is a copy of the
+    weights. It is small at first, so that the earliest weights soon lose their influence. The
+    averages are used in validation, samples, the ``state_dict`` of checkpoints and the model
+    folder; ``current_model_state`` of a checkpoint has the weights that are trained.
     """
 
     def __init__(self, decay: float) -> None:
@@ -41,8 +41,8 @@ class Ema(WeightAveraging):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any
     ) -> None:
-        """As in Lightning, but for all weights in one call, and n is that of the trainer, since
-        reading the counter of the average would wait for the GPU. Buffers never change."""
+        """Like Lightning's, but all weights are averaged in one call, and n comes from the trainer,
+        since reading the counter of the average would wait for the GPU. Buffers never change."""
         if trainer.global_step > self._latest_update_step:
             assert self._average_model is not None
             n = trainer.global_step - 1
@@ -55,7 +55,7 @@ class Ema(WeightAveraging):
 
 @contextmanager
 def averaged(trainer: pl.Trainer) -> Iterator[None]:
-    """In this context the module has its averaged weights, if the run averages them."""
+    """Give the module its averaged weights for this context, if the run averages them."""
     callbacks = trainer.callbacks  # type: ignore[attr-defined]
     ema = next((c for c in callbacks if isinstance(c, Ema) and c._average_model is not None), None)
     if ema is not None:
@@ -99,10 +99,10 @@ class BestCheckpoint(RunCallback, Checkpoint):
 class LastCheckpoint(RunCallback, Checkpoint):
     """``last.ckpt``, from which the same command resumes bit for bit.
 
-    It is written after each validation, ``minutes`` after it was written last, when a signal stops
-    training, and after the last step. Where a validation follows a step, it is written after the
-    validation: a run that resumes from a checkpoint does not repeat the validation of its step.
-    (Lightning's ModelCheckpoint with ``train_time_interval`` would lose this validation.)
+    It is written after each validation, ``minutes`` after it was last written, when a signal stops
+    training, and after the last step. If a validation follows a step, it is written only after the
+    validation, which a run that resumes there would leave out. (It is left out with the
+    ``train_time_interval`` of Lightning's ModelCheckpoint.)
     """
 
     def __init__(self, minutes: float = 5.0) -> None:
@@ -136,7 +136,7 @@ class LastCheckpoint(RunCallback, Checkpoint):
 
 
 class Samples(RunCallback):
-    """Compose a short piece with the current weights after each validation:
+    """Composes a short piece with the current weights after each validation, into
     ``samples/step-000200.mid``, and .png if an optional component draws piano rolls.
 
     If composing fails, a line is printed and training continues.
@@ -164,6 +164,6 @@ class Samples(RunCallback):
 
 
 def _is_training(trainer: Any) -> bool:
-    """Whether ``trainer`` trains: no validation before training, and no ``fast_dev_run``."""
+    """Whether ``trainer`` is training, not validating before it, and not in a ``fast_dev_run``."""
     in_fit = trainer.state.fn == "fit" and not trainer.sanity_checking
     return bool(in_fit and not trainer.fast_dev_run)

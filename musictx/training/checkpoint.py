@@ -14,14 +14,14 @@ from musictx.errors import UserError, WriteError, reason
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
-    """Lightning's class, but with the temporary file in the folder of the checkpoint. Lightning
-    uses the system's temporary folder; if that is on another file system, the file is copied, and a
-    process that is killed meanwhile leaves half a checkpoint."""
+    """Like Lightning's class, but the temporary file is in the folder of the checkpoint. Lightning
+    uses the system's temporary folder. If that is on another file system, the file is copied, and a
+    process that is killed meanwhile leaves an incomplete checkpoint."""
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
     ) -> None:
-        """Raises ``WriteError`` if there is no space."""
+        """Raises ``WriteError`` if the disk is full."""
         try:
             with files.atomic(path) as part, part.open("wb") as file:
                 torch.save(checkpoint, file)
@@ -37,17 +37,17 @@ class AtomicCheckpoints(TorchCheckpointIO):
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """Read a checkpoint of a training to the CPU, without executing code in it (``weights_only``).
+    """Read a checkpoint of a run into CPU memory, without executing code in it (``weights_only``).
 
     Raises ``UserError`` if the file is missing, damaged or not such a checkpoint.
     """
-    why = "it holds something else"
+    why = "it contains something else"
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
         if isinstance(checkpoint["state_dict"], dict) and checkpoint["global_step"] >= 0:
             return dict(checkpoint)
     except pickle.UnpicklingError:
-        why = "it holds objects other than tensors and plain values"
+        why = "it contains objects other than tensors and plain values"
     except Exception as error:  # torch raises many kinds of exceptions for a damaged pickle
         why = reason(error)
     raise UserError(

@@ -16,8 +16,8 @@ from musictx import files
 class MetricsTable(CSVLogger):
     """``metrics.csv`` in ``save_dir``: a row for each step with logged values.
 
-    ``step`` is the number of finished optimizer steps. If a run is killed, the rows after its last
-    checkpoint are replaced when these steps are trained again.
+    The column ``step`` is the number of finished optimizer steps. If a run is killed, the rows
+    after its last checkpoint are replaced when these steps are trained again.
     """
 
     def __init__(self, save_dir: str | Path, flush_logs_every_n_steps: int = 100) -> None:
@@ -29,25 +29,24 @@ class MetricsTable(CSVLogger):
 
     @property
     def experiment(self) -> Any:
-        """This object instead of Lightning's writer, which deletes the table of earlier
-        sessions."""
+        """This logger. Lightning's writer would delete the table of earlier sessions."""
         return self
 
     @rank_zero_only
     def log_hyperparams(self, *args: Any, **options: Any) -> None:
-        """Do nothing: ``run.yaml`` and the checkpoints have the hyperparameters."""
+        """Do nothing: the hyperparameters are in ``run.yaml`` and the checkpoints."""
 
     @rank_zero_only
     def log_metrics(  # type: ignore[override]
         self, metrics: Mapping[str, float], step: int | None = None
     ) -> None:
-        done = (step or 0) + 1  # Lightning numbers steps from 0
+        number = (step or 0) + 1  # Lightning numbers steps from 0
         if self._rows is None:
-            self._rows = {n: row for n, row in _read(self.path).items() if n < done}
+            self._rows = {n: row for n, row in _read(self.path).items() if n < number}
         row = {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in metrics.items()}
         row.pop("epoch", None)
-        self._rows.setdefault(done, {"step": done}).update(row)
-        if done % self._flush_logs_every_n_steps == 0:
+        self._rows.setdefault(number, {"step": number}).update(row)
+        if number % self._flush_logs_every_n_steps == 0:
             self.save()
 
     @rank_zero_only
@@ -62,7 +61,7 @@ class MetricsTable(CSVLogger):
 
 
 def _read(path: Path) -> dict[int, dict[str, Any]]:
-    """The rows of a table by step; empty if it does not exist."""
+    """The rows of a table by step; empty if the file does not exist."""
     if not path.is_file():
         return {}
     with path.open(newline="", encoding="utf-8", errors="replace") as file:

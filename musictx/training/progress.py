@@ -14,9 +14,9 @@ from tqdm import tqdm
 
 class TrainingTimer(Timer):
     """Lightning's timer, which adds up the time of all sessions and ends training after
-    ``seconds``.
+    ``seconds``; None: it only measures.
 
-    Lightning's ``interval="step"`` means a batch. This timer stops only where a step ends, since no
+    Lightning's timer may stop after any batch. This one stops only after a whole step, since no
     checkpoint can be written between the batches of one step (``accumulate_grad_batches``).
     """
 
@@ -25,7 +25,7 @@ class TrainingTimer(Timer):
 
     @property
     def state_key(self) -> str:
-        """The name of its state in checkpoints: that of the first runs, which can be resumed."""
+        """The key of its state in checkpoints: a former name, so that older runs can be resumed."""
         return "Clock"
 
     def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **options: Any) -> None:
@@ -39,21 +39,21 @@ def ends_step(trainer: pl.Trainer, batch_idx: int) -> bool:
 
 
 def validation_follows(trainer: pl.Trainer) -> bool:
-    """Whether Lightning validates after this step: every ``val_check_interval`` batches, and after
-    the last step."""
+    """Whether Lightning validates after this step. It does so every ``val_check_interval`` batches
+    and after the last step."""
     batches: Any = trainer.fit_loop.total_batch_idx + 1
     is_due = trainer.fit_loop.done or batches % trainer.val_check_interval == 0
     return bool(trainer.enable_validation and is_due)
 
 
 def timer(trainer: pl.Trainer) -> TrainingTimer:
-    """Return the timer among the callbacks of ``trainer``."""
+    """Return the timer among the callbacks of ``trainer``; a new one if there is none."""
     callbacks = trainer.callbacks  # type: ignore[attr-defined]
     return next((c for c in callbacks if isinstance(c, TrainingTimer)), TrainingTimer())
 
 
 def time_used(trainer: pl.Trainer) -> float | None:
-    """Return the share of ``trainer.max_time`` that has passed, 0..1; None without ``max_time``."""
+    """Return the share of ``trainer.max_time`` that has passed, 0..1; None: no ``max_time``."""
     remaining, elapsed = timer(trainer).time_remaining(), timer(trainer).time_elapsed()
     return None if remaining is None else min(1.0, elapsed / max(elapsed + remaining, 1e-9))
 
@@ -79,17 +79,16 @@ def duration(seconds: float) -> str:
 def compact(number: float) -> str:
     """Format a number with three digits: "812", "12.3k", "4.56M"."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= 0.9995 * size:  # which rounds to it
+        if number >= 0.9995 * size:  # rounds to at least ``size``
             return f"{number / size:.3g}{unit}"
     return f"{number:.3g}"
 
 
 class Progress(ProgressBar):
-    """Shows the step, the metrics logged with ``prog_bar=True``, tokens per second and the time
-    left.
+    """Shows the step, the metrics logged with ``prog_bar=True``, tokens per second and time left.
 
-    On a terminal this is one bar for the whole run, elsewhere a line every ``every`` seconds. The
-    time left is estimated from the time so far, validations and samples included.
+    On a terminal this is one bar for the whole run; otherwise a line every ``every`` seconds. The
+    estimate of the time left is based on the time so far, with validations and samples.
     """
 
     def __init__(self, *, every: float = 10.0, file: TextIO | None = None) -> None:
@@ -99,14 +98,14 @@ class Progress(ProgressBar):
         self.bar: Any = None
         self.enabled = True
         self._start_time = self._start_share = 0.0
-        self._line_time = self._line_tokens = 0.0  # of the latest line
+        self._line_time = self._line_tokens = 0.0  # at the latest line
 
     def disable(self) -> None:
-        """Called by Lightning in all processes but the first."""
+        """Show nothing. Lightning calls this in all processes but the first."""
         self.enabled = False
 
     def print(self, *parts: Any, **options: Any) -> None:
-        """Print above the bar."""
+        """Print a line above the bar."""
         tqdm.write(" ".join(map(str, parts)), file=self.file)
         self.file.flush()
 

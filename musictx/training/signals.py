@@ -24,20 +24,19 @@ class StopSignal(pl.Callback):
     """In ``with StopSignal() as stop:`` the first SIGINT or SIGTERM stops training. A second one
     has its usual effect, such as KeyboardInterrupt.
 
-    1. The signal handler notes the signal (``received``).
-    2. After the step all processes agree on it (``agreed``), and ``LastCheckpoint`` saves.
+    1. The signal handler sets ``received``.
+    2. After the step all processes agree on a signal (``agreed``), and ``LastCheckpoint`` saves.
     3. Before the next step :class:`Stopped` is raised.
 
-    Lightning itself would stop between the batches of one step, and without a checkpoint.
-
-    Outside of the main thread this callback does nothing, since Python cannot catch signals there.
+    Lightning itself would stop between the batches of one step, and without a checkpoint. If
+    training is not in the main thread, this callback does nothing: Python could not catch signals.
     """
 
     def __init__(self) -> None:
         self.received = 0  # number of the signal that this process has received
         self.agreed = 0  # number of the signal for which all processes stop
-        self.steps = 0  # optimiser steps since training was started or resumed
-        self._handlers: dict[int, Any] = {}  # signal -> its handler before ours
+        self.steps = 0  # optimizer steps since training was started or resumed
+        self._handlers: dict[int, Any] = {}  # signal -> its original handler
 
     def __enter__(self) -> StopSignal:
         if threading.current_thread() is threading.main_thread():
@@ -65,7 +64,7 @@ class StopSignal(pl.Callback):
                 os.write(2, b"\nstopping after this step ... (Ctrl-C again: at once)\n")
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Install our handlers again: Lightning has replaced that of SIGTERM."""
+        """Install the handlers again, since Lightning has replaced that of SIGTERM."""
         if not self.received:
             self._install()
 
@@ -78,13 +77,13 @@ class StopSignal(pl.Callback):
         self._agree(trainer)
 
     def on_train_batch_start(self, trainer: pl.Trainer, *args: Any) -> None:
-        """Stop here, where the checkpoint and the log of the last step are written."""
+        """Stop only here, when the checkpoint and the log of the last step are written."""
         if self.agreed:
             raise Stopped
 
     def _agree(self, trainer: pl.Trainer) -> None:
-        """Make all processes stop after the same step, for the same signal. Otherwise they would
-        wait for each other forever."""
+        """Make all processes stop after the same step, for the same signal. Otherwise a process
+        would wait for one that has stopped."""
         self.agreed = self.received
         if trainer.world_size > 1:
             number = torch.tensor(float(self.agreed), device=trainer.strategy.root_device)
