@@ -5,8 +5,8 @@ Lightning:
 
 - The loss of a step is exactly the mean over all its targets, with any number of accumulated
   batches and devices: batches with much padding have less weight.
-- Before each batch torch's generators are seeded from (seed, rank, number of the batch), so a run
-  that resumes from a checkpoint draws the same dropout without saved states of generators.
+- Before each batch torch's generators are seeded from (seed, rank, number of the batch). So a
+  resumed run draws the same dropout, although checkpoints have no states of generators.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from musictx.model.transformer import MusicTransformer
 from musictx.training.optimizer import build_optimizer, multiplier
 from musictx.training.progress import time_used
 
-#: The loss of a batch is multiplied by this, so that float16 gradients do not overflow. It is a
-#: power of two, which causes no rounding.
+#: The loss of a batch is multiplied by this factor, so that float16 gradients do not overflow. A
+#: power of two causes no rounding.
 SCALE = 2.0**-10
 
 
@@ -37,13 +37,13 @@ class LitMusicTransformer(pl.LightningModule):
     """Trains a Music Transformer to predict each next token.
 
     network    arguments of ``MusicTransformer`` (``config.plain()``)
-    optim      the options of ``config.OptimConfig``, in which ``lr`` is not None
+    optim      the options of ``config.OptimConfig``; ``lr`` is not None
     tokenizer  the configuration of the tokenizer, for the checkpoint
     seed       seed of dropout
-    model      an existing network; by default it is made from ``network``
+    model      an existing network; None: a new one with the arguments ``network``
 
     All arguments but ``model`` are hyperparameters in the checkpoint, so
-    ``LitMusicTransformer.load_from_checkpoint(path)`` needs no arguments. ``model(ids)`` and
+    ``LitMusicTransformer.load_from_checkpoint(path)`` needs no other arguments. ``model(ids)`` and
     ``self(ids)`` return logits.
 
     Logs ``train/loss`` and ``val/loss`` (nats per token), ``train/grad_norm`` (before clipping),
@@ -65,9 +65,10 @@ class LitMusicTransformer(pl.LightningModule):
         self.optim = dict(optim)
         self.seed = seed
         self._tokens: Tensor | float = 0.0  # number of targets so far; a tensor on the device
-        self._sums: Tensor | None = None  # nats and targets of this device since the last step
-        self._evaluated = torch.zeros(2)  # nats and targets of this validation
-        #: The share of trainer.max_time that has passed, equal on all devices; None without it.
+        # Sum of losses and number of targets on this device: since the last step; in validation.
+        self._step_sums: Tensor | None = None
+        self._validation_sums = torch.zeros(2)
+        #: The share of trainer.max_time that has passed, equal on all devices; None: no max_time.
         self._time_used: float | None = None
 
     @property
@@ -86,17 +87,17 @@ class LitMusicTransformer(pl.LightningModule):
         return str(self.trainer.precision).startswith("16-mixed")
 
     def configure_optimizers(self) -> Any:
-        # The fused AdamW unscales gradients itself, after clipping and not for Muon.
+        # The fused AdamW unscales gradients itself, which is after clipping and leaves out Muon.
         fused = self.device.type == "cuda" and not self._has_scaler
         optimizer = build_optimizer(self.model, self.optim, fused=fused)
-        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self._rate)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self._multiplier)
         return {
             "optimizer": optimizer,
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
         }
 
-    def _rate(self, step: int) -> float:
-        """Return the learning rate of step ``step``, from 0, as a share of the highest one."""
+    def _multiplier(self, step: int) -> float:
+        """Return the learning rate of step ``step``, from 0, as a share of the highest rate."""
         return multiplier(
             step,
             total=self.trainer.max_steps,
@@ -106,15 +107,15 @@ class LitMusicTransformer(pl.LightningModule):
         )
 
     def on_train_start(self) -> None:
-        """Recompute the learning rate: the checkpoint may be of a run with another length."""
-        self._sums = None
-        self._read_clock()
+        """Recompute the learning rate, since the length of a resumed run may have changed."""
+        self._step_sums = None
+        self._update_time_used()
         scheduler: Any = self.lr_schedulers()
         for group, base in zip(scheduler.optimizer.param_groups, scheduler.base_lrs):
-            group["lr"] = base * self._rate(scheduler.last_epoch)
+            group["lr"] = base * self._multiplier(scheduler.last_epoch)
 
-    def _read_clock(self) -> None:
-        """Take the time of the first process, so that all have the same learning rate."""
+    def _update_time_used(self) -> None:
+        """Use the time of the first process, so that all have the same learning rate."""
         used = time_used(self.trainer)
         self._time_used = None if used is None else self.trainer.strategy.broadcast(used)
 
@@ -122,27 +123,27 @@ class LitMusicTransformer(pl.LightningModule):
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         trainer = self.trainer
-        # Sometimes Lightning restores a number that is too small by one, which shifts logged steps.
+        # Sometimes Lightning restores a number that is too small by 1, which shifts logged steps.
         trainer.fit_loop.epoch_loop._batches_that_stepped = trainer.global_step
         accumulate = trainer.accumulate_grad_batches
         number = trainer.global_step * accumulate + batch_idx % accumulate
         torch.manual_seed(batch_seed(self.seed, trainer.global_rank, number))
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        nats, targets = self._score(batch)
-        sums = torch.stack([nats.detach(), targets.to(nats.dtype)])
-        self._sums = sums if self._sums is None else self._sums + sums
-        return nats * SCALE
+        loss, targets = self._loss_sum(batch)
+        sums = torch.stack([loss.detach(), targets.to(loss.dtype)])
+        self._step_sums = sums if self._step_sums is None else self._step_sums + sums
+        return loss * SCALE
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
-        assert self._sums is not None
+        assert self._step_sums is not None
         trainer = self.trainer
-        sums, self._sums = self._sums, None
+        sums, self._step_sums = self._step_sums, None
         if trainer.world_size > 1:
             sums = trainer.strategy.reduce(sums, reduce_op="sum")
-        self._read_clock()
-        # Lightning has divided the gradient by the number of batches and devices. Multiply by
-        # these, and divide by the number of targets.
+        self._update_time_used()
+        # Lightning has divided the gradient by the numbers of batches and devices. Multiply by
+        # these numbers, and divide by the number of targets.
         factor = trainer.accumulate_grad_batches * trainer.world_size / SCALE
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         torch._foreach_mul_(gradients, factor / sums[1].clamp(min=1))
@@ -160,13 +161,13 @@ class LitMusicTransformer(pl.LightningModule):
         by_value = gradient_clip_algorithm == "value"
         max_norm = math.inf if by_value else gradient_clip_val or math.inf
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), max_norm)
-        # Reading the norm waits for the GPU, so there it is checked only in steps that are logged.
+        # Reading the norm waits for the GPU, so there it is checked only in logged steps.
         trainer: Any = self.trainer
         step, every = trainer.global_step + 1, trainer.log_every_n_steps
         check = self.device.type == "cpu" or (every and step % every == 0)
-        check = check and not self._has_scaler  # which skips steps that are not finite
+        check = check and not self._has_scaler  # a scaler skips steps that are not finite
         if check and not bool(norm.isfinite()):
-            raise self._diverged()  # before the weights change
+            raise self._divergence_error()  # before the weights change
         if by_value and gradient_clip_val:  # Lightning's own clipping refuses fused AdamW
             nn.utils.clip_grad_value_(self.model.parameters(), gradient_clip_val)
         self.log("train/grad_norm", norm)
@@ -176,7 +177,7 @@ class LitMusicTransformer(pl.LightningModule):
         if trainer.fit_loop.done and not trainer.fast_dev_run:
             trainer.should_stop = True  # Lightning validates once more, then stops
 
-    def _diverged(self) -> UserError:
+    def _divergence_error(self) -> UserError:
         return UserError(
             f"training diverged at step {self.trainer.global_step}: the loss or its gradient is no "
             f"longer a finite number; lower optim.lr (it was {self.optim['lr']:g}) or raise "
@@ -187,40 +188,41 @@ class LitMusicTransformer(pl.LightningModule):
         checkpoint["tokens"] = self.tokens
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        # int() refuses infinity, in a damaged file, here instead of when it is saved again.
+        # int() raises here for infinity in a damaged file, not only when it is saved again.
         self._tokens = float(int(checkpoint.get("tokens", 0)))
 
     # ------------------------------------------------------------------------------ evaluation
 
     def on_validation_epoch_start(self) -> None:
-        self._evaluated = torch.zeros(2, dtype=most_precise_dtype(self.device), device=self.device)
+        dtype = most_precise_dtype(self.device)
+        self._validation_sums = torch.zeros(2, dtype=dtype, device=self.device)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        nats, targets = self._score(batch)
-        self._evaluated[0] += nats
-        self._evaluated[1] += targets
+        loss, targets = self._loss_sum(batch)
+        self._validation_sums[0] += loss
+        self._validation_sums[1] += targets
 
     def on_validation_epoch_end(self) -> None:
-        """Log the sum of nats divided by the number of targets, over all windows and devices."""
-        nats, targets = self.trainer.strategy.reduce(self._evaluated, reduce_op="sum")
+        """Log the mean loss over all targets, on all devices."""
+        loss, targets = self.trainer.strategy.reduce(self._validation_sums, reduce_op="sum")
         if not targets:
             return
-        if not nats.isfinite() and self.trainer.training:
-            raise self._diverged()
-        self.log("val/loss", nats / targets, prog_bar=True)
+        if not loss.isfinite() and self.trainer.training:
+            raise self._divergence_error()
+        self.log("val/loss", loss / targets, prog_bar=True)
 
-    def _score(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the sum of nats and the number of targets of a batch but ``UNSCORED`` ones."""
+    def _loss_sum(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the sum of the losses, in nats, and the number of targets that are scored."""
         logits = self.model(batch.ids, piece_ids=batch.piece_ids)
-        nats = F.cross_entropy(
+        loss = F.cross_entropy(
             logits.flatten(0, 1).float(),
             batch.targets.flatten(),
             ignore_index=UNSCORED,
             reduction="sum",
         )
-        return nats, (batch.targets != UNSCORED).sum()
+        return loss, (batch.targets != UNSCORED).sum()
 
 
 def batch_seed(seed: int, rank: int, number: int) -> int:
-    """Return a 64-bit seed for batch ``number`` of ``rank``; seeds of neighbours are unrelated."""
+    """Return a 64-bit seed for batch ``number`` of ``rank``; nearby seeds are unrelated."""
     return int(np.random.SeedSequence((seed, rank, number)).generate_state(1, np.uint64)[0])

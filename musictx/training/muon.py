@@ -1,4 +1,4 @@
-"""Muon: an optimizer whose steps are momentum matrices, made orthogonal.
+"""Muon: an optimizer whose steps are orthogonalised momentum matrices.
 
 K. Jordan et al., "Muon: An optimizer for hidden layers in neural networks" (2024), with the scale
 of Liu et al., "Muon is scalable for LLM training" (arXiv 2502.16982, section 2.2): an orthogonal
@@ -6,10 +6,10 @@ matrix times 0.2 sqrt(max(rows, columns)) has the root mean square of a usual Ad
 learning rate and weight decay are those of AdamW. Embeddings, norms, biases, tables of positions
 and the output matrix are not maps between hidden layers: AdamW trains them.
 
-``torch.optim.Muon`` makes each parameter orthogonal as one matrix, but here queries, keys and
-values are three maps in one parameter, which are made orthogonal separately. It also handles one
-matrix after the other, while this class stacks equal shapes, and it would be a second optimizer
-besides AdamW, while Lightning's automatic optimization supports one.
+Why not ``torch.optim.Muon``: it orthogonalises each parameter as one matrix, but here queries, keys
+and values are three maps in one parameter. It steps one matrix at a time instead of stacking equal
+shapes. And it would be a second optimizer beside AdamW; Lightning's automatic optimization allows
+only one.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-#: Coefficients of x -> a x + b x^3 + c x^5, as steep as possible at 0 with singular values near 1.
+#: Coefficients of x -> a x + b x^3 + c x^5: as steep as possible at 0, while iterations bring
+#: singular values near 1.
 A, B, C = 3.4445, -4.7750, 2.0315
+#: Number of iterations.
 STEPS = 5
-#: Root mean square of an AdamW step, in learning rates.
+#: Root mean square of a usual AdamW step, as a multiple of the learning rate.
 RMS = 0.2
 
 
 class Muon(torch.optim.AdamW):
     """AdamW, but with Muon for groups with ``muon=True`` (2-D parameters only).
 
-    momentum  decay of the running sum of gradients (Nesterov's)
+    momentum  decay of the running sum of gradients (Nesterov momentum)
 
-    The ``split`` of a group is the number of maps that are stacked in each of its matrices and are
-    made orthogonal separately (queries, keys and values in one matrix: 3).
+    Each matrix of a group consists of ``split`` maps, stacked by rows, which are orthogonalised
+    separately (queries, keys and values in one matrix: 3).
     """
 
     def __init__(
@@ -48,15 +50,15 @@ class Muon(torch.optim.AdamW):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        everything = self.param_groups
-        for group in everything:
+        all_groups = self.param_groups
+        for group in all_groups:
             if group.get("muon"):
                 self._step_matrices(group)
-        self.param_groups = [group for group in everything if not group.get("muon")]
+        self.param_groups = [group for group in all_groups if not group.get("muon")]
         try:
             super().step()
         finally:
-            self.param_groups = everything
+            self.param_groups = all_groups
         return loss
 
     def _step_matrices(self, group: dict[str, Any]) -> None:
@@ -66,22 +68,22 @@ class Muon(torch.optim.AdamW):
             if p.grad is not None:
                 by_shape.setdefault(tuple(p.shape), []).append(p)
         for (rows, columns), matrices in by_shape.items():
-            parts = group.get("split", 1)
+            map_rows = rows // group.get("split", 1)
             steps = torch.stack(self._momentum(matrices))
-            steps = orthogonal(steps.view(-1, rows // parts, columns)).to(matrices[0].dtype)
-            scale = RMS * max(rows // parts, columns) ** 0.5
+            steps = orthogonal(steps.view(-1, map_rows, columns)).to(matrices[0].dtype)
+            scale = RMS * max(map_rows, columns) ** 0.5
             torch._foreach_mul_(matrices, 1.0 - group["lr"] * group["weight_decay"])
             torch._foreach_add_(
                 matrices, list(steps.view(-1, rows, columns)), alpha=-group["lr"] * scale
             )
 
     def _momentum(self, matrices: list[Tensor]) -> tuple[Tensor, ...]:
-        """The Nesterov momentum of matrices with gradients."""
+        """Update and return the Nesterov momentum of each matrix."""
         gradients, totals = [p.grad for p in matrices], []
         for p in matrices:
             state = self.state[p]
             if not state:
-                state["step"] = torch.zeros(())  # required by AdamW when it loads a state
+                state["step"] = torch.zeros(())  # AdamW requires it when it loads a state
                 state["momentum"] = torch.zeros_like(p)
             totals.append(state["momentum"])
         torch._foreach_mul_(totals, self.momentum)
@@ -93,23 +95,24 @@ def orthogonal(matrices: Tensor) -> Tensor:
     """Move the singular values of matrices (N, rows, columns) near 1 (0.7 to 1.2), with the same
     singular vectors.
 
-    Newton-Schulz iterations of fifth degree on the smaller side. float32 is computed in bfloat16 on
-    devices that are faster with it; the error does not matter here. A zero matrix stays zero.
+    Newton-Schulz iterations of fifth degree on the smaller side. float32 matrices are computed in
+    bfloat16 on devices where this is faster; the error does not matter here. A zero matrix stays
+    zero.
     """
-    shorter = matrices.dtype == torch.float32 and multiplies_bfloat16(matrices.device)
-    x = matrices.bfloat16() if shorter else matrices
-    wide = x.shape[-2] > x.shape[-1]
-    x = x.mT if wide else x
+    as_bfloat16 = matrices.dtype == torch.float32 and multiplies_bfloat16(matrices.device)
+    x = matrices.bfloat16() if as_bfloat16 else matrices
+    is_tall = x.shape[-2] > x.shape[-1]
+    x = x.mT if is_tall else x
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     for _ in range(STEPS):
         gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=B, alpha=C), x, beta=A)
-    return x.mT if wide else x
+    return x.mT if is_tall else x
 
 
 def multiplies_bfloat16(device: torch.device) -> bool:
     """Whether ``device`` has instructions for products in bfloat16, and torch uses them."""
     if device.type == "cpu":  # ATEN_CPU_CAPABILITY may restrict torch
-        has = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()  # no public name as of 2.13
+        has = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()  # not public as of torch 2.13
         return bool(has) and torch.backends.cpu.get_cpu_capability().startswith("AVX512")
     return device.type == "cuda"

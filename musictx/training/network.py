@@ -1,8 +1,8 @@
-"""Make the network to train: a new one, or that of ``init=``, for fine-tuning.
+"""Make the network to train: a new one, or a fine-tuned model (``init=``).
 
-``init=`` uses the weights, tokenizer and shape of a model. The configuration may add control tokens
-or programs to its vocabulary, features, and dropout. Before training, the extended model computes
-the same as the original, except for the small probability of new ids.
+``init=`` uses the weights, tokenizer and shape of a model. The configuration may change its
+dropout, and add features and, to its vocabulary, control tokens or programs. Before training, the
+extended model computes the same as the original, except that new ids have a small probability.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from musictx.tokens.controls import HERE
 from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.vocab import Vocabulary
 
-#: Options of the model that add parameters to each layer.
+#: Options of the model that add parameters to its layers.
 SWITCHES = ("gates", "first_values")
 
 
@@ -43,9 +43,9 @@ def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
 def model_from_init(
     loaded: Bundle, config: TrainConfig
 ) -> tuple[Tokenizer, MusicTransformer, list[str]]:
-    """Return the tokenizer and the model to train, and the names of what was added to ``loaded``.
+    """Return the tokenizer and the model to train, and the names of what ``config`` added to them.
 
-    Raises ``ConfigError`` for control tokens that this kind of tokenizer cannot have.
+    Raises ``ConfigError`` if control tokens are added to a tokenizer that cannot have them.
     """
     tokenizer = extend_tokenizer(loaded.tokenizer, config.tokenizer)
     old = loaded.model.config
@@ -103,14 +103,14 @@ def extend_tokenizer(tokenizer: Tokenizer, options: TokenizerConfig) -> Tokenize
     extended = build(**config)
     if options.controls and HERE not in extended.vocabulary.kinds:
         raise ConfigError(
-            f"tokenizer.controls=true: {tokenizer.name}, the tokens of the model of init=, have no "
-            "controls; start from performance tokens or notes, such as init=piano or init=song"
+            f"tokenizer.controls=true: the tokenizer of the model of init=, {tokenizer.name}, has "
+            "no control tokens; start from a model such as init=piano or init=song"
         )
     return extended
 
 
 def new_ids(old: Vocabulary, new: Vocabulary) -> np.ndarray:
-    """Return for each id of ``old`` the id of ``new`` with the same kind and value."""
+    """Return the id in ``new`` of each id of ``old``: (old.size,) int64."""
     ids = np.empty(old.size, np.int64)
     for kind in old.kinds:
         ids[slice(*old.range(kind))] = np.arange(*new.range(kind))
@@ -124,15 +124,15 @@ def extended_state(
 
     ``ids`` is the result of :func:`new_ids`. Parameters whose shape differs have a row for each id;
     the rows of new ids keep their initial values. New parameters are set to zero, except one factor
-    of each product of two, which could not learn otherwise.
+    of each product of two: if both were zero, both gradients would be zero.
     """
-    random = {f"{f.name}.{name}" for f in model.features for name in f.random_when_added}
+    nonzero = {f"{f.name}.{name}" for f in model.features for name in f.random_when_added}
     old_state, state = smaller.state_dict(), model.state_dict()
     for name, tensor in state.items():
         if name in old_state and tensor.shape != old_state[name].shape:
             tensor[torch.from_numpy(ids)] = old_state[name]
         elif name in old_state:
             tensor.copy_(old_state[name])
-        elif name not in random:
+        elif name not in nonzero:
             tensor.zero_()
     return state

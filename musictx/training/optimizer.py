@@ -16,7 +16,7 @@ from musictx.errors import ConfigError
 from musictx.training.muon import Muon
 from musictx.training.ranks import say
 
-#: The default learning rate of fine-tuning, as a share of that of training from scratch.
+#: The default learning rate of fine-tuning, as a share of the default for training from scratch.
 FINE_TUNING = 0.2
 #: The longest warm-up as a share of all steps, so that enough steps have the full learning rate.
 MOST_WARMUP = 0.2
@@ -25,8 +25,8 @@ RISE_SHARE = 0.1
 
 
 def optimizer_options(config: TrainConfig, width: int) -> dict[str, Any]:
-    """``config.optim`` as a dict, with the default learning rate filled in and the warm-up
-    shortened to :data:`MOST_WARMUP` of the steps if it is longer."""
+    """``config.optim`` as a dict. ``lr=None`` is replaced by the default learning rate, and the
+    warm-up is shortened to :data:`MOST_WARMUP` of the steps if it is longer."""
     optim, steps = dataclasses.asdict(config.optim), config.trainer.max_steps
     if optim["lr"] is None:
         share = 1.0 if config.init is None else FINE_TUNING
@@ -39,7 +39,7 @@ def optimizer_options(config: TrainConfig, width: int) -> dict[str, Any]:
 
 
 def learning_rate(width: int) -> float:
-    """The highest learning rate for a network of ``width``: 1e-3 at 512, with its inverse root.
+    """The default highest learning rate: 1e-3 at width 512, proportional to 1 / sqrt(width).
 
     Narrow networks need a higher rate. At width 128, 300 steps of 1024 tokens with the rates 1e-3,
     2e-3, 4e-3 end at validation losses of 1.99, 1.54, 1.42 nats on the chorales, and of 3.87, 3.84,
@@ -51,19 +51,19 @@ def learning_rate(width: int) -> float:
 def multiplier(
     step: int, *, total: int, warmup: int, kind: str, time_used: float | None = None
 ) -> float:
-    """The share of the highest learning rate at ``step`` (0 = the first) of ``total`` steps: a pure
-    function, so that a resumed run has the same rates.
+    """The learning rate at ``step`` (0 = the first) of ``total`` steps, as a share of the highest
+    rate. It is a pure function, so that a resumed run has the same rates.
 
     The warm-up rises linearly from 1 / warmup at step 0 to 1 at step ``warmup - 1``. Then
 
-    cosine    half a cosine from 1 to 0, which it reaches at step ``total``, after the last step;
-              constant if ``total`` is below 1, for a run without end
+    cosine    half a cosine from 1 to 0; 0 is reached at step ``total``, after the last step.
+              Constant if ``total`` is below 1 (a run without end)
     rsqrt     sqrt(warmup / (step + 1)): the inverse square root of Vaswani et al. 2017
     constant  1
 
-    ``time_used`` is the share of the time that has passed in a run with a time limit. There the
-    warm-up ends after a tenth of the time at the latest, for slow machines, and is multiplied by
-    the cosine over the whole time.
+    ``time_used`` is the share of the time that has passed in a run with a time limit. In such a run
+    the warm-up ends after :data:`RISE_SHARE` of the time at the latest, for slow machines, and
+    ``cosine`` is a cosine over the whole time, multiplied by the warm-up.
     """
     done, peak = step + 1, max(warmup, 1)
     rise = min(1.0, max(done / peak, (time_used or 0.0) / RISE_SHARE))
@@ -81,7 +81,7 @@ def build_optimizer(
     """Make AdamW; or Muon for the hidden matrices and AdamW for the rest (``name=muon``); or the
     user's class (``name=module:Class``) with ``optim["params"]``.
 
-    optim  ``config.OptimConfig`` as a dict, in which ``lr`` is not None
+    optim  the result of :func:`optimizer_options`
     fused  whether AdamW uses its fused CUDA kernel
 
     Raises ``ConfigError`` for a class that cannot be imported or instantiated.
@@ -89,37 +89,36 @@ def build_optimizer(
     groups = parameter_groups(model, optim)
     if ":" in optim["name"]:
         return _user_defined(optim, groups)
-    kind = Muon if optim["name"] == "muon" else torch.optim.AdamW
-    return kind(groups, lr=optim["lr"], betas=tuple(optim["betas"]), fused=fused)
+    optimizer_class = Muon if optim["name"] == "muon" else torch.optim.AdamW
+    return optimizer_class(groups, lr=optim["lr"], betas=tuple(optim["betas"]), fused=fused)
 
 
 def _user_defined(optim: Mapping[str, Any], groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
-    kind = imported("optim.name", optim["name"])
+    name = optim["name"]
     plain = [{k: v for k, v in group.items() if k not in ("muon", "split")} for group in groups]
-    optimizer = instance(
-        "optim.name", optim["name"], kind, plain, lr=optim["lr"], **optim["params"]
-    )
+    optimizer_class, lr = imported("optim.name", name), optim["lr"]
+    optimizer = instance("optim.name", name, optimizer_class, plain, lr=lr, **optim["params"])
     if not isinstance(optimizer, torch.optim.Optimizer):
-        raise ConfigError(f"optim.name={optim['name']}: expected a torch.optim.Optimizer")
+        raise ConfigError(f"optim.name={name}: expected a torch.optim.Optimizer")
     return optimizer
 
 
 def parameter_groups(model: nn.Module, optim: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Groups for the optimizer, by weight decay, by AdamW or Muon, and by learning rate.
+    """Parameter groups with equal weight decay, optimizer (AdamW or Muon) and learning rate.
 
-    Only the matrices of ``nn.Linear`` layers decay. Biases, norms, embeddings and the tables of
-    relative positions are scales and look-up tables, not linear maps: decay would make the model
-    forget rare tokens and far distances, whose rows seldom get a gradient. A matrix that is also an
-    embedding (tied output) counts as an embedding.
+    Weight decay applies only to the matrices of ``nn.Linear`` layers. Biases, norms, embeddings and
+    the tables of relative positions are scales and look-up tables, not linear maps: decay would
+    make the model forget rare tokens and large distances, whose rows seldom get a gradient. A
+    matrix that is also an embedding (tied output) counts as an embedding.
 
     With ``name=muon``, Muon trains these matrices, except that of an untied output
     (``model.output``). A matrix named ``qkv`` consists of three maps, which are orthogonalised
-    one by one (``split``). AdamW trains all other parameters, with the rate
-    multiplied by ``adamw_lr``.
+    separately (``split``). AdamW trains all other parameters, with the rate multiplied by
+    ``adamw_lr``.
 
-    ``table_lr`` other than 1 puts the tables of the position scheme and of the sparse features into
-    a separate group and multiplies their rate: a batch of few windows has gradients for few of
-    their rows, which therefore learn more slowly than matrices.
+    If ``table_lr`` is not 1, the tables of the position scheme and of the sparse features get a
+    separate group, and ``table_lr`` multiplies its rate. A batch of few windows has gradients for
+    few rows of these tables, so they learn more slowly than matrices.
 
     Each trainable parameter is in exactly one group, in the order of ``named_parameters``.
     """
@@ -144,15 +143,15 @@ def parameter_groups(model: nn.Module, optim: Mapping[str, Any]) -> list[dict[st
             "split": split,
             "lr": optim["lr"] * (1.0 if split else rate),
         }
-        # Saved states rely on this order of groups: matrices first, Muon's before AdamW's.
+        # Saved states rely on this order of groups: matrices first, and Muon before AdamW (4).
         key = (not is_matrix, is_table, split or 4)
         groups.setdefault(key, group)["params"].append(p)
     return [groups[key] for key in sorted(groups)]
 
 
 def _tables(model: nn.Module) -> set[int]:
-    """The ids of the parameters of the position scheme and the sparse features of ``model``,
-    without linear layers and embeddings."""
+    """The ``id()`` of each parameter of the position scheme and the sparse features of ``model``,
+    except those of linear layers and embeddings."""
     owners = [getattr(model, "position", None)]
     owners += [feature for feature in getattr(model, "features", []) if feature.sparse]
     modules = [m for owner in owners if isinstance(owner, nn.Module) for m in owner.modules()]
