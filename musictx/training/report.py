@@ -10,7 +10,7 @@ from musictx.training.progress import compact, duration, timer
 from musictx.training.run import Run
 from musictx.training.trainer import describe_device
 
-#: With more parameters than this for each training token the model will overfit.
+#: A model with more parameters than this per training token will overfit.
 MOST_PARAMETERS_PER_TOKEN = 20
 
 
@@ -22,9 +22,9 @@ def header(run: Run) -> str:
     shape = run.model.config
     steps = config.trainer.max_steps
     length = f"{steps:,} steps" if steps > 0 else "steps without end"
-    trial = int(config.trainer.fast_dev_run)
-    if trial:
-        length = f"a trial of {trial} step{'s' * (trial > 1)}"
+    trial_steps = int(config.trainer.fast_dev_run)
+    if trial_steps:
+        length = f"a trial of {trial_steps} step{'s' * (trial_steps > 1)}"
     elif config.trainer.seconds is not None:
         length = f"{duration(config.trainer.seconds)} of steps"
     lines = [
@@ -34,11 +34,11 @@ def header(run: Run) -> str:
         f"train   {length} of {run.rows_per_step()} x {shape.context} tokens on "
         f"{describe_device(run.trainer)}, learning rate {run.lit.optim['lr']:.2g}",
     ]
-    if trial:
+    if trial_steps:
         return "\n".join(lines)
     lines.append(f"run     {run.folder.path}")
     if config.trainer.seconds is not None:
-        lines.append("note    ends by the clock: the same command will not give the same weights")
+        lines.append("note    time ends this run: the same command will not give the same weights")
     if parameters > MOST_PARAMETERS_PER_TOKEN * train.tokens and config.init is None:
         lines.append(
             f"note    {train.tokens:,} tokens are few for {parameters:,} parameters: the model "
@@ -48,28 +48,27 @@ def header(run: Run) -> str:
 
 
 def summary(run: Run, initial_loss: float | None) -> str:
-    """The lines after training: results and the next commands. ``initial_loss`` is the
-    validation loss before the first step, if it was measured."""
+    """The lines after training: results and the next commands. ``initial_loss`` is the validation
+    loss before the first step, None if it was not measured."""
     lines = [
         f"trained {run.trainer.global_step:,} steps on {compact(run.lit.tokens)} tokens "
         f"in {duration(timer(run.trainer).time_elapsed())}"
     ]
     loss, step = run.best()
     if loss is not None:
-        guessing, optim = math.log(run.model.config.vocab_size), run.lit.optim
-        lines.append(
-            f"best    {loss:.4f} nats/token in validation, at step {step:,} ({run.windows()})"
-        )
-        if loss > guessing:
+        uniform, optim = math.log(run.model.config.vocab_size), run.lit.optim
+        windows = run.describe_windows()
+        lines.append(f"best    {loss:.4f} nats/token in validation, at step {step:,} ({windows})")
+        if loss > uniform:
             lines.append(
-                f"note    guessing has {guessing:.4f} nats/token (log of the vocabulary): training "
+                f"note    guessing has {uniform:.4f} nats/token (log of vocabulary size): training "
                 f"diverged, or has hardly begun; try a lower optim.lr (it was {optim['lr']:.2g}) "
                 f"or a longer optim.warmup (it was {optim['warmup']}), with another out="
             )
         if initial_loss is not None:
             is_better = loss < initial_loss
-            verdict = "better" if is_better else "not better: keep the model you started from"
-            lines.append(f"before  {initial_loss:.4f} nats/token, before the first step; {verdict}")
+            verdict = "improved" if is_better else "not improved: keep the model you started from"
+            lines.append(f"before  {initial_loss:.4f} nats/token before the first step; {verdict}")
     lines.append(f"model   {run.folder.model}")
     samples = run.folder.path / "samples"
     if samples.is_dir():

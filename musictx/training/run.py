@@ -37,19 +37,19 @@ from musictx.training.run_folder import RunFolder
 from musictx.training.signals import Stopped, StopSignal
 from musictx.training.trainer import build_trainer, describe_device, instantiate
 
-#: The token limit per second of a sample; a model that reaches it writes no time shifts.
+#: The most tokens per second of a sample, for models that write hardly any time shifts.
 TOKENS_PER_SECOND = 60
 
 
 class Run:
-    """A run with the options ``config`` in ``folder``, before its first step or resumed.
+    """A run with the options ``config`` in ``folder``, new or resumed.
 
     lit      the LightningModule of the network
     data     the LightningDataModule of the corpus
     stop     receives Ctrl-C and SIGTERM
     trainer  the Trainer with the callbacks and loggers of ``config``
 
-    Raises ``UserError`` for a callback, a logger, a device or a flag that is not possible.
+    Raises ``UserError`` for an invalid callback, logger, device or flag.
     """
 
     def __init__(
@@ -98,14 +98,14 @@ class Run:
         return build_trainer(options, path, callbacks=callbacks, loggers=loggers)
 
     def fit(self, checkpoint: Path | None) -> None:
-        """Train, from ``checkpoint`` if it is not None.
+        """Train; resume from ``checkpoint`` if it is not None.
 
         Raises :class:`Stopped` after Ctrl-C or SIGTERM, ``WriteError`` for a full disk, and
         ``UserError`` for options that Lightning refuses and for a checkpoint of another model.
         """
         try:
             self.trainer.fit(self.lit, self.data, ckpt_path=checkpoint, weights_only=True)
-        except SystemExit as error:  # by Lightning: a second Ctrl-C, or SIGTERM before a step
+        except SystemExit as error:  # raised by Lightning: a second Ctrl-C, SIGTERM before a step
             if not self.stop.received:
                 raise
             raise Stopped from error
@@ -127,8 +127,8 @@ class Run:
         bundle.save(self.folder.model, self.model, self.tokenizer, card)
 
     def save_best_model(self) -> None:
-        """Write the model folder from the best checkpoint, or from the last one without validation,
-        and mark the run as finished."""
+        """Write the model folder from the best checkpoint, or from the last one if there was no
+        validation, and mark the run as finished."""
         folder = self.folder
         path = folder.best if folder.best.is_file() else folder.last
         if path.is_file():
@@ -147,8 +147,8 @@ class Run:
         )
 
     def sample(self, seconds: float) -> Score:
-        """Compose a piece with the current weights, and with the same seed each time, so that
-        samples show the effect of training."""
+        """Compose a piece with the current weights. The seed is the same each time, so that samples
+        show the effect of training."""
         tokens = int(seconds * TOKENS_PER_SECOND) + 100
         request = GenerateConfig(
             seconds=seconds, tokens=tokens, sampling=self.config.sampling, end="cut"
@@ -176,13 +176,13 @@ class Run:
         return best.loss, best.step
 
     def validation_loss(self) -> float | None:
-        """The best validation loss; the latest one if no callback keeps the best checkpoint."""
+        """The best validation loss; the latest one if no callback keeps the best; None without."""
         latest = self.trainer.callback_metrics.get("val/loss")
         return self.best()[0] or (None if latest is None else float(latest))
 
     def card(self) -> dict[str, Any]:
         """The card of the best weights so far, for ``bundle.save``. ``musictx evaluate`` finds the
-        corpus by its name, path, shards and held out."""
+        corpus by the card's name, path, shards and "held out"."""
         config, shards, trainer = self.config, self.shards, self.trainer
         train, held_out = shards.totals("train"), shards.totals("validation")
         folders = config.corpus.path or []
@@ -221,9 +221,9 @@ class Run:
         numbers = {
             "validation, nats per token": loss,
             "of step": None if loss is None else step,
-            "protocol": f"{self.windows()} cut end to end from the pieces held out, no context "
-            "carried over, no augmentation, padding not counted, ends of pieces not counted, "
-            "weighted by tokens",
+            "protocol": f"{self.describe_windows()} cut end to end from the pieces held out, no "
+            "context carried over, no augmentation, padding not counted, ends of pieces not "
+            "counted, weighted by tokens",
         }
         is_new = config.init is None
         sources = "corpus named above" if is_new else "corpora of this and the init model"
@@ -242,8 +242,8 @@ class Run:
         batches = self.config.trainer.accumulate_grad_batches * self.trainer.world_size
         return self.config.data.batch_size * batches
 
-    def windows(self) -> str:
-        """How many windows of validation there are, and of how many tokens."""
+    def describe_windows(self) -> str:
+        """A text such as "64 of 200 windows of 1024 tokens": those used in validation."""
         total = len(EvaluationWindows(self.shards, "validation", self.data.window))
         measured = min(self.config.data.validation_windows or total, total)
         return f"{measured} of {total} windows of {self.data.window} tokens"

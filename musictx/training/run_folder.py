@@ -2,12 +2,12 @@
 
 ::
 
-    run.yaml      the settings, and fingerprints of the corpus and the vocabulary
+    run.yaml      the settings, and fingerprints of the corpus, the vocabulary and the init model
     status.json   steps, seconds and best validation of a finished run
     last.ckpt     the state to resume from
     best.ckpt     the state at the best validation
     metrics.csv   the logged numbers; also in tensorboard/
-    samples/      a piece by the model after each validation
+    samples/      a piece composed by the model after each validation
     model/        the model folder: for generate, evaluate, and init=
 """
 
@@ -36,18 +36,18 @@ from musictx.shipped import locate
 from musictx.tokens.tokenizer import Tokenizer
 
 SETTINGS, STATUS, LOCK = "run.yaml", "status.json", ".lock"
-#: Options for the length of a run. They may change from one session in a folder to the next, and so
-#: may ``callbacks``, which can end a run.
+#: Options for the length of a run. They may change from one session in a folder to the next. So may
+#: ``callbacks``, since a callback can end a run.
 LENGTH_OPTIONS = {
     "trainer.max_steps",
     "trainer.flags.min_steps",
     "trainer.max_time",
     "trainer.flags.max_epochs",
 }
-#: Options that do not affect the weights: places and reports.
+#: Options that do not affect the weights: paths, numbers of processes, reports.
 WITHOUT_EFFECT = {
     "out",
-    "corpus.path",  # its notes are compared instead
+    "corpus.path",  # fingerprints() compares its contents instead
     "corpus.shards",
     "corpus.workers",
     "data.num_workers",
@@ -64,7 +64,7 @@ GROUPS_WITHOUT_EFFECT = ("sampling.", "logger.")
 FROM_INIT = ("model.", "position.", "tokenizer.")
 #: The most differences of settings that an error message names.
 MOST_DIFFERENCES = 3
-#: The exceptions of reading a damaged file of settings or status.
+#: The exceptions when a damaged file of settings or status is read.
 PARSE_ERRORS = (
     *(OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError),
     yaml.YAMLError,
@@ -72,7 +72,7 @@ PARSE_ERRORS = (
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested to dotted names: {"trainer": {"max_steps": 5}} -> {"trainer.max_steps": 5}."""
+    """Replace nested by dotted names: {"trainer": {"max_steps": 5}} -> {"trainer.max_steps": 5}."""
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping) and name != "params":
@@ -85,10 +85,11 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def identity(config: TrainConfig) -> dict[str, Any]:
     """The options that affect the weights of a run, by dotted name."""
     flat = flatten(dataclasses.asdict(config))
-    drop = GROUPS_WITHOUT_EFFECT + (FROM_INIT if config.init is not None else ())
-    kept = {k: v for k, v in flat.items() if k not in WITHOUT_EFFECT and not k.startswith(drop)}
-    has_dropout = config.init is not None and config.model.dropout is not None
-    return kept | ({"model.dropout": config.model.dropout} if has_dropout else {})
+    omit = GROUPS_WITHOUT_EFFECT + (FROM_INIT if config.init is not None else ())
+    options = {k: v for k, v in flat.items() if k not in WITHOUT_EFFECT and not k.startswith(omit)}
+    if config.init is not None and config.model.dropout is not None:
+        options["model.dropout"] = config.model.dropout
+    return options
 
 
 def _length_options(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,7 +121,7 @@ def fingerprints(config: TrainConfig, shards: Shards, tokenizer: Tokenizer) -> d
 def choose_path(config: TrainConfig, corpus: str, fingerprints: Mapping[str, str]) -> Path:
     """The path of the run folder: ``config.out``, or ``runs/CORPUS-MODEL-seedSEED-KEY`` in the
     current folder. MODEL is the position scheme, layers and width, or the name of the folder
-    ``init=``, then the learning rate if it is set."""
+    ``init=``; the learning rate follows if it is set."""
     if config.out is not None:
         return Path(config.out).expanduser()
     if config.init is not None:
@@ -135,8 +136,8 @@ def choose_path(config: TrainConfig, corpus: str, fingerprints: Mapping[str, str
 
 
 class State(NamedTuple):
-    """How far a run is: the optimizer steps that are saved and, if it is finished, its seconds and
-    its best validation loss, nats per token."""
+    """The progress of a run: the number of optimizer steps in its last checkpoint and, if it is
+    finished, its seconds and its best validation loss in nats per token."""
 
     is_finished: bool = False
     step: int = 0
@@ -145,7 +146,7 @@ class State(NamedTuple):
 
 
 class RunFolder:
-    """A run folder, to start or to resume a run. Only the first process writes in it."""
+    """A run folder, for a new run or to resume one. Only the first process writes into it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -154,11 +155,11 @@ class RunFolder:
 
     @property
     def is_new(self) -> bool:
-        """Whether the folder has no run."""
+        """Whether there is no run in the folder."""
         return not (self.path / SETTINGS).is_file()
 
     def status(self) -> State:
-        """Read the status of :meth:`write_status`; the default if it is missing or damaged."""
+        """Read the file of :meth:`write_status`; a default state if it is missing or damaged."""
         try:
             status = json.loads((self.path / STATUS).read_text(encoding="utf-8"))
             step, seconds = int(status["step"]), round(status["seconds"])
@@ -172,10 +173,10 @@ class RunFolder:
         files.write_text(self.path / STATUS, json.dumps(status, indent=1) + "\n")
 
     def state(self, config: TrainConfig) -> State:
-        """The state of the run by the options ``config``, by which it is finished if it has a model
-        and had the same length. The folder must have passed :meth:`check`. Raises ``UserError`` if
-        the run has done more steps than ``trainer.max_steps``."""
-        from musictx.training import checkpoint  # imports torch, which the studio does later
+        """The state of the run for the options ``config``: it is finished only if it has a model
+        and its length is that of ``config``. The folder must have passed :meth:`check`. Raises
+        ``UserError`` if the run has done more steps than ``trainer.max_steps``."""
+        from musictx.training import checkpoint  # it imports torch, which the studio imports later
 
         state, steps = self.status(), config.trainer.max_steps
         if state.is_finished and (self.model / "model.safetensors").is_file():
@@ -193,8 +194,8 @@ class RunFolder:
         return State(step=step)
 
     def check(self, config: TrainConfig, fingerprints: Mapping[str, str]) -> None:
-        """Raise ``UserError`` if the folder has a run with other settings, corpus or vocabulary
-        that has saved its state or a model, or has other files."""
+        """Raise ``UserError`` if the folder contains files but no run, or a run with a checkpoint
+        or a model whose settings or :func:`fingerprints` differ."""
         if self.is_new:
             if self.path.is_dir() and any(
                 p.name != LOCK and not p.name.startswith(files.PART) for p in self.path.iterdir()
@@ -204,32 +205,31 @@ class RunFolder:
                     "give an empty or new one"
                 )
             return
-        before, applied_before = self._settings()
-        now = identity(config)
+        old_settings, old_fingerprints = self._settings()
+        settings = identity(config)
         differences = [
-            f"{name} was {before[name]}, now {value}"
-            for name, value in now.items()
-            if name not in _length_options(now)
-            and before.get(name, value) != value  # an older version may not have had the option
+            f"{name} was {old_settings[name]}, now {value}"
+            for name, value in settings.items()
+            if name not in _length_options(settings)
+            and old_settings.get(name, value) != value  # older versions may lack the option
         ]
         differences += [
-            f"its {name} is another one"
+            f"its {name} is different"
             for name, value in fingerprints.items()
-            if applied_before.get(name, value) != value
+            if old_fingerprints.get(name, value) != value
         ]
         if differences and (self.last.is_file() or self.model.is_dir()):
             more = len(differences) - MOST_DIFFERENCES
-            named = "; ".join(differences[:MOST_DIFFERENCES]) + (
-                f" and {more} more" if more > 0 else ""
-            )
+            named = "; ".join(differences[:MOST_DIFFERENCES])
+            named += f" and {more} more" if more > 0 else ""
             raise UserError(
                 f"out={self.path}: the run in this folder is a different one ({named}); give "
-                f"another out=, with init={self.path} to train on from its weights"
+                f"another out=, with init={self.path} to start from its weights"
             )
 
     def begin(self, config: TrainConfig, fingerprints: Mapping[str, str]) -> None:
-        """Write the settings into a new folder, or that of an earlier session that has passed
-        :meth:`check`, and mark the run as unfinished."""
+        """Write the settings and mark the run as unfinished. The folder must have passed
+        :meth:`check`."""
         files.tidy(self.path)
         (self.path / STATUS).unlink(missing_ok=True)
         described = {
@@ -242,7 +242,7 @@ class RunFolder:
         files.write_text(self.path / SETTINGS, text)
 
     def _settings(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Read the options of ``run.yaml``, by dotted name, and the fingerprints."""
+        """Read the options by dotted name, and the fingerprints, from ``run.yaml``."""
         path = self.path / SETTINGS
         try:
             described = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -257,10 +257,11 @@ class RunFolder:
 def one_process(
     path: Path, option: str = "out", activity: str = "is training in"
 ) -> Iterator[None]:
-    """Lock ``path`` for the block. Raises ``UserError`` if another process has the lock.
+    """Lock ``path`` during the block. Raises ``UserError`` if another process has the lock.
 
-    path    the lock file, in the folder that is the value of ``option``; missing folders are made,
-            and removed afterwards if they are empty
+    path      the lock file; missing folders are created, and removed afterwards if they are empty
+    option    the option whose value is the folder of ``path``
+    activity  what a process with the lock does, for the message of the error
 
     On a file system without locks nothing is locked.
     """

@@ -34,8 +34,8 @@ def build_trainer(
     callbacks: Sequence[pl.Callback] = (),
     loggers: Sequence[Any] | bool = (),
 ) -> pl.Trainer:
-    """Make a Trainer for a run in ``folder``. There is one endless epoch, so the number of steps or
-    the time limit ends the run.
+    """Make a Trainer for a run in ``folder``. There is one endless epoch: ``max_steps`` or
+    ``max_time`` ends the run.
 
     Raises ``UserError`` for a device or a strategy that is not available, and for flags that
     Lightning refuses.
@@ -49,23 +49,22 @@ def build_trainer(
         "devices": int(devices) if devices.isdecimal() else devices,
         "precision": precision(options.precision, options.accelerator),
         "max_steps": options.max_steps if seconds is None else -1,
-        "min_epochs": 0,  # otherwise Lightning waits for the end of an epoch with min_steps
+        "min_epochs": 0,  # otherwise with min_steps Lightning would wait for the end of an epoch
         "check_val_every_n_epoch": None,  # val_check_interval counts batches across epochs
         "default_root_dir": None if folder is None else str(folder),
         "callbacks": [TrainingTimer(seconds), *callbacks],
         "logger": loggers if isinstance(loggers, bool) else list(loggers) or False,
         "enable_checkpointing": any(isinstance(c, pl.callbacks.Checkpoint) for c in callbacks),
         "use_distributed_sampler": False,  # the data module distributes the rows
-        "inference_mode": False,  # tensors of validation may be used in training
+        "inference_mode": False,  # tensors made in validation may be used in training
     }
     try:
         return pl.Trainer(**flags, plugins=[AtomicCheckpoints()])
     except (MisconfigurationException, ValueError, RuntimeError, TypeError) as error:
-        given = {
-            n: getattr(options, n) for n in ("accelerator", "devices", "strategy", "precision")
-        }
-        given |= {n: v for n, v in options.flags.items() if v != PASSED_ON[n]}
-        named = ", ".join(f"trainer.{name}={value}" for name, value in given.items())
+        names = ("accelerator", "devices", "strategy", "precision")
+        values = {name: getattr(options, name) for name in names}
+        values |= {n: v for n, v in options.flags.items() if v != PASSED_ON[n]}
+        named = ", ".join(f"trainer.{name}={value}" for name, value in values.items())
         raise UserError(f"{named}: not possible on this machine ({reason(error)})") from None
 
 
@@ -82,47 +81,46 @@ def _check_types(flags: Mapping[str, Any]) -> None:
 
 
 def instantiate(group: str, nodes: Mapping[str, Any], folder: Path, base: type) -> list[Any]:
-    """Make the callbacks or loggers of a configuration group, objects of the class ``base``, from
-    their ``_target_``.
+    """Instantiate the ``_target_`` of each entry of a configuration group, callbacks or logger.
 
-    ``{run_folder}`` in their options is replaced by the run folder; entries that are null are left
-    out. Modules in the current folder can be imported. Raises ``ConfigError`` about an entry that
-    cannot be made.
+    ``{run_folder}`` in their options is replaced by ``folder``; entries that are null are left out.
+    Modules in the current folder can be imported. Raises ``ConfigError`` for an entry that cannot
+    be instantiated or is not an object of the class ``base``.
     """
-    from hydra.utils import instantiate as make
+    from hydra.utils import instantiate as hydra_instantiate
 
     import_from_here()
-    made = []
+    objects = []
     for name, node in nodes.items():
         if node is None:
             continue
         if not isinstance(node, Mapping) or "_target_" not in node:
             raise ConfigError(f"{group}.{name}={node}: expected options with a _target_, or null")
         try:
-            made.append(make(_placed(node, str(folder)), _convert_="all"))
+            objects.append(hydra_instantiate(_with_folder(node, str(folder)), _convert_="all"))
         except Exception as error:  # the user's class may raise anything
             why = reason(error.__cause__ or error)
             raise ConfigError(
                 f"{group}.{name}._target_={node['_target_']}: cannot be made ({why})"
             ) from error
-        if not isinstance(made[-1], base):
+        if not isinstance(objects[-1], base):
             raise ConfigError(
                 f"{group}.{name}._target_={node['_target_']}: expected a class that inherits from "
                 f"pytorch_lightning's {base.__name__}"
             )
-    return made
+    return objects
 
 
-def _placed(node: Any, folder: str) -> Any:
+def _with_folder(node: Any, folder: str) -> Any:
     if isinstance(node, Mapping):
-        return {k: _placed(v, folder) for k, v in node.items()}
+        return {k: _with_folder(v, folder) for k, v in node.items()}
     if isinstance(node, list):
-        return [_placed(v, folder) for v in node]
+        return [_with_folder(v, folder) for v in node]
     return node.replace(RUN_FOLDER, folder) if isinstance(node, str) else node
 
 
 def precision(name: str, accelerator: str) -> Any:
-    """The value of ``trainer.precision``, with auto and fast replaced for this machine."""
+    """The precision for Lightning: ``name``, with auto and fast replaced for this machine."""
     if name not in ("auto", "fast"):
         return name
     on_gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
@@ -134,22 +132,22 @@ def precision(name: str, accelerator: str) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """In this context Lightning prints no tips, and no warnings about intended behaviour. The
-    output of ``trainer.profiler`` and ``trainer.enable_model_summary`` is still printed."""
+    """Hide Lightning's tips and warnings in this context, but not the output of
+    ``trainer.profiler`` and ``trainer.enable_model_summary``."""
     levels = {"pytorch_lightning": logging.ERROR, "lightning_fabric": logging.ERROR}
     levels["pytorch_lightning.profilers.profiler"] = logging.INFO
     levels["pytorch_lightning.callbacks.model_summary"] = logging.INFO
-    before = {name: logging.getLogger(name).level for name in levels}
+    old_levels = {name: logging.getLogger(name).level for name in levels}
     try:
         for name, level in levels.items():
             logging.getLogger(name).setLevel(level)
         with warnings.catch_warnings():
-            # When it resumes, Lightning calls the scheduler once, and torch warns about it.
+            # When a run resumes, Lightning calls the scheduler once, and torch warns about it.
             warnings.filterwarnings("ignore", module=r"(pytorch_lightning|lightning_fabric)\b")
             warnings.filterwarnings("ignore", r"Detected call of `lr_scheduler.step\(\)` before")
             yield
     finally:
-        for name, level in before.items():
+        for name, level in old_levels.items():
             logging.getLogger(name).setLevel(level)
 
 

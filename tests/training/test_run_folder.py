@@ -54,7 +54,7 @@ def test_a_run_with_other_settings_is_refused_by_their_names(tmp_path):
     begin(tmp_path / "run", config(20))
     with pytest.raises(UserError, match=r"optim\.lr was 0\.001, now 0\.002.*another out="):
         begin(tmp_path / "run", config(lr=2e-3))
-    with pytest.raises(UserError, match="its vocabulary is another one"):
+    with pytest.raises(UserError, match="its vocabulary is different"):
         begin(tmp_path / "run", config(), MADE_OF | {"vocabulary": "v1"})
 
 
