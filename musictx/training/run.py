@@ -117,9 +117,18 @@ class Run:
             place = getattr(error, "filename", None) or self.folder.path
             raise WriteError(f"{place}: cannot be written: {error}") from error
         except Exception as error:  # Lightning and torch hardly check what is in a checkpoint
+            if str(error).startswith("Early stopping conditioned on metric"):
+                raise self._unknown_monitor() from error
             if checkpoint is None or self.stop.steps:
                 raise
             raise _wrong_checkpoint(checkpoint, error) from error
+
+    def _unknown_monitor(self) -> UserError:
+        """The error for an EarlyStopping whose metric is not logged."""
+        metrics, stoppings = self.trainer.callback_metrics, self.trainer.early_stopping_callbacks
+        monitors = ", ".join(c.monitor for c in stoppings if c.monitor not in metrics)
+        logged = ", ".join(sorted(metrics))
+        return UserError(f"callbacks: EarlyStopping, monitor={monitors}: expected one of {logged}")
 
     def save_model(self) -> None:
         """Write the model folder with the current weights."""

@@ -141,6 +141,12 @@ def test_invalid_options_leave_no_run_folder(word, sentence, root, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_monitor_that_is_not_logged_is_one_sentence(root, tmp_path):
+    stop = "+callbacks.stop={_target_: pytorch_lightning.callbacks.EarlyStopping, monitor: val/acc}"
+    with pytest.raises(UserError, match=r"^callbacks: .*=val/acc: expected .*lr, .*, val/loss$"):
+        train.run(config(root, tmp_path, stop, "trainer.max_steps=2"))
+
+
 def test_what_is_refused_leaves_the_run_as_it_is(root, tmp_path):
     """A mistake, and fewer steps than a run has done, to its end or until it was killed."""
     train.run(config(root, tmp_path, "trainer.max_steps=4"))
