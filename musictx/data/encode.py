@@ -6,7 +6,7 @@ import functools
 import json
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -111,8 +111,7 @@ def with_programs(score: Score, programs: Mapping[str, int]) -> Score:
 
 @functools.lru_cache(maxsize=2)
 def _tokenizer(config: str) -> Tokenizer:
-    arguments: dict[str, Any] = json.loads(config)
-    return build(**arguments)
+    return build(**json.loads(config))
 
 
 def _encode(
@@ -129,8 +128,7 @@ def _encode(
         score = in_time(score)
         if without_beats(score):
             raise ReadError(
-                "no beats were found in it; tokenizer=performance needs none",
-                "no beats",
+                "no beats were found in it; tokenizer=performance needs none", "no beats"
             )
         repairs["beats estimated from the notes, not its tempo marks"] += score.pulse is not None
     encoded_ids, left_out = tokenizer.encode_with_report(score)

@@ -133,9 +133,8 @@ class MusicDataModule(pl.LightningDataModule):
         """The validation windows, the same each time."""
         rows = EvaluationWindows(self.shards, "validation", self.window)
         indices = evenly_spread(self.validation_windows or len(rows), len(rows))
-        rank, devices = 0, 1
-        if self.trainer:
-            rank, devices = self.trainer.global_rank, self.trainer.world_size
+        trainer = self.trainer
+        rank, devices = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
         return validation_loader(rows, indices, self.batch_size, rank, devices)
 
 

@@ -7,8 +7,7 @@ immediately; the table of pieces, with splits and without duplicates, is written
 bytes do not depend on the number of workers.
 
 The split of a piece is its published split, if there is one. Otherwise it depends on its notes
-(``Score.content_hash``), not on its name or index. So adding files never moves a piece to another
-split.
+(``Score.content_hash``), not on its name or index, so adding files never moves other pieces.
 """
 
 from __future__ import annotations
@@ -68,15 +67,10 @@ def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
         if shards.is_shards(folder) and (existing := Shards(folder)).key == key:
             return Report.read(existing, up_to_date=True)
     if build(**tokenizer.to_config()).fingerprint != tokenizer.fingerprint:
-        raise UserError(
-            f"tokenizer.name={tokenizer.name}: its to_config() describes a different tokenizer"
-        )
+        raise UserError(f"tokenizer.name={tokenizer.name}: to_config() describes another tokenizer")
     shares = {"validation": corpus.validation, "test": corpus.test}
     with shards.new_shards(
-        folder,
-        tokenizer,
-        corpus={"name": source.label, "kind": corpus.name} | shares,
-        key=key,
+        folder, tokenizer, corpus={"name": source.label, "kind": corpus.name} | shares, key=key
     ) as writer:
         outcomes = workers.run(
             partial(
@@ -186,10 +180,8 @@ def _missing_tracks(programs: Iterable[str], track_names: set[str]) -> list[str]
     remarks = []
     for name in programs:
         if (key := name.strip().lower()) not in track_names:
-            nearest = ", ".join(difflib.get_close_matches(key, track_names, cutoff=0)) or "none"
-            remarks.append(
-                f"corpus.programs.{name}: no track has this name; the nearest: {nearest}"
-            )
+            near = ", ".join(difflib.get_close_matches(key, track_names, cutoff=0)) or "none"
+            remarks.append(f"corpus.programs.{name}: no track has this name; the nearest: {near}")
     return remarks
 
 
@@ -222,9 +214,8 @@ def _with_splits(
 
 
 def by_content(content: str, validation: float, test: float) -> str:
-    """The split of a piece by its hash (32 hexadecimal digits). The first 13 digits are read as a
-    number in [0, 1): below ``validation`` -> validation, below ``validation + test`` -> test, else
-    train."""
+    """The split of a piece by its hash (32 hexadecimal digits). The first 13 digits are a number in
+    [0, 1): below ``validation`` -> validation, below ``validation + test`` -> test, else train."""
     number = int(content[:13], 16) / 2.0**52  # 13 digits are 52 bits, exact in a float
     if number < validation:
         return "validation"

@@ -120,11 +120,7 @@ def draw_begin(size: int, random: Generator, *, favour_start: bool = True) -> in
 
 
 def draw_voice(
-    notes: np.ndarray,
-    mask: np.ndarray,
-    ends: np.ndarray,
-    skyline_share: float,
-    random: Generator,
+    notes: np.ndarray, mask: np.ndarray, ends: np.ndarray, skyline_share: float, random: Generator
 ) -> np.ndarray:
     """Draw a voice among the pitched notes ``notes[mask]``: their skyline, or the notes above or
     below a random pitch. Returns (n,) bool; ``ends`` (n,) are the ends of ``notes``."""
@@ -222,10 +218,9 @@ class EventTasks(Tasks):
             last = None if is_infill else stop + 1
             ahead = given_source._replace(notes=given_source.notes[given]).in_steps(here or 0, last)
             given_ids = write(ahead._replace(stop=0))  # without the silence after the last note
-        most = budget - 2  # without bos and eos
         parts = controls.build_window(
-            self.vocabulary, levels, write(past), rest, given_ids, budget=most
-        )
+            self.vocabulary, levels, write(past), rest, given_ids, budget=budget - 2
+        )  # 2: bos and eos
         fewest = len(CONTROLS) + 2 + FEWEST_GIVEN_TOKENS  # 2: the marks known and stream
         if given is not None and len(parts.prefix) < fewest:
             return None
@@ -258,22 +253,18 @@ class EventTasks(Tasks):
         """Draw a given voice and the step at which it begins; None if less than that fits."""
         here = draw_begin(window.stop, random, favour_start=not is_deadpan)
         voice = self._voice(window, random)
-        stop = self._last_step_that_fits(window, voice, here, room)
+        stop = self._latest_step(window, voice, here, room)
         return None if stop <= here else EventSpan(stop, here, voice)
 
-    def _last_step_that_fits(
-        self, window: NoteStream, voice: np.ndarray, here: int, room: int
-    ) -> int:
+    def _latest_step(self, window: NoteStream, voice: np.ndarray, here: int, room: int) -> int:
         """The latest step up to which the tokens of the window, and those of the voice from
         ``here`` on, together fit into ``room`` tokens; 0 if not even the first event fits."""
         events = ev.events_of(window)
         given = ev.events_of(NoteStream(notes=window.notes[voice]))
-        given = given[given["step"] >= here]
+        tables = events, given[given["step"] >= here]
 
         def size(stop: int) -> int:
-            return sum(
-                len(ev.write(e[e["step"] <= stop], self.vocabulary)) for e in (events, given)
-            )
+            return sum(len(ev.write(e[e["step"] <= stop], self.vocabulary)) for e in tables)
 
         steps = np.unique(events["step"])
         count = bisect_right(steps, room, key=size)

@@ -111,11 +111,7 @@ def _exit_with_parent() -> None:
 
 
 def run(
-    function: Callable[[Item], Result],
-    items: Iterable[Item],
-    *,
-    limits: Limits,
-    workers: int,
+    function: Callable[[Item], Result], items: Iterable[Item], *, limits: Limits, workers: int
 ) -> Generator[tuple[Item, Result | Exception], None, None]:
     """Yield (item, ``function(item)``) for every item, in order.
 

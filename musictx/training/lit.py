@@ -67,7 +67,7 @@ class LitMusicTransformer(pl.LightningModule):
         self._tokens: Tensor | float = 0.0  # number of targets so far; a tensor on the device
         # Sum of losses and number of targets on this device: since the last step; in validation.
         self._step_sums: Tensor | None = None
-        self._validation_sums = torch.zeros(2)
+        self._val_sums = torch.zeros(2)
         #: The share of trainer.max_time that has passed, equal on all devices; None: no max_time.
         self._time_used: float | None = None
 
@@ -194,17 +194,16 @@ class LitMusicTransformer(pl.LightningModule):
     # ------------------------------------------------------------------------------ evaluation
 
     def on_validation_epoch_start(self) -> None:
-        dtype = most_precise_dtype(self.device)
-        self._validation_sums = torch.zeros(2, dtype=dtype, device=self.device)
+        self._val_sums = torch.zeros(2, dtype=most_precise_dtype(self.device), device=self.device)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         loss, targets = self._loss_sum(batch)
-        self._validation_sums[0] += loss
-        self._validation_sums[1] += targets
+        self._val_sums[0] += loss
+        self._val_sums[1] += targets
 
     def on_validation_epoch_end(self) -> None:
         """Log the mean loss over all targets, on all devices."""
-        loss, targets = self.trainer.strategy.reduce(self._validation_sums, reduce_op="sum")
+        loss, targets = self.trainer.strategy.reduce(self._val_sums, reduce_op="sum")
         if not targets:
             return
         if not loss.isfinite() and self.trainer.training:

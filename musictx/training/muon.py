@@ -23,8 +23,7 @@ from torch import Tensor
 #: Coefficients of x -> a x + b x^3 + c x^5: as steep as possible at 0, while iterations bring
 #: singular values near 1.
 A, B, C = 3.4445, -4.7750, 2.0315
-#: Number of iterations.
-STEPS = 5
+STEPS = 5  # iterations
 #: Root mean square of a usual AdamW step, as a multiple of the learning rate.
 RMS = 0.2
 
@@ -95,9 +94,8 @@ def orthogonal(matrices: Tensor) -> Tensor:
     """Move the singular values of matrices (N, rows, columns) near 1 (0.7 to 1.2), with the same
     singular vectors.
 
-    Newton-Schulz iterations of fifth degree on the smaller side. float32 matrices are computed in
-    bfloat16 on devices where this is faster; the error does not matter here. A zero matrix stays
-    zero.
+    Newton-Schulz iterations of fifth degree on the smaller side. float32 is computed in bfloat16 on
+    devices where this is faster; the error does not matter here. A zero matrix stays zero.
     """
     as_bfloat16 = matrices.dtype == torch.float32 and multiplies_bfloat16(matrices.device)
     x = matrices.bfloat16() if as_bfloat16 else matrices

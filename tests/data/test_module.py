@@ -118,8 +118,7 @@ def test_a_piece_that_was_cut_has_neither_beginning_nor_end(tmp_path):
     shards = make_shards(tmp_path / "s", ids, begins=False, ends=False)
     rows = TrainingRows(shards, TOKENIZER, 200, CHANGE, 0)
     for number in range(20):
-        row = rows.row(number, 0)
-        assert not np.isin([row.ids, row.targets], [BOS, EOS]).any()
+        assert not np.isin(rows.row(number, 0)[:2], [BOS, EOS]).any()
 
 
 def test_changed_windows_are_changes_of_the_piece(tmp_path):

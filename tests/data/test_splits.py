@@ -60,8 +60,7 @@ def test_each_content_is_kept_once_where_it_measures_and_first_in_the_list(
     }
     for content, i in kept.items():
         ids = [shards.tokens(row.number) for row in rows if row.name == str(i)]
-        expected = TOKENIZER.encode(song(content, notes=6))
-        np.testing.assert_array_equal(np.concatenate(ids), expected)
+        np.testing.assert_array_equal(np.concatenate(ids), TOKENIZER.encode(song(content, notes=6)))
     for row in rows:  # no published piece that measures ever trains
         published = pieces[int(row.name)][1]
         assert published not in ("validation", "test") or row.split == published

@@ -18,8 +18,7 @@ from musictx.tokens.controls import CONTROL_KINDS, CONTROLS, MARKS
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.stream import OPEN
 from musictx.tokens.vocab import BOS, CUT, EOS
-from tests.data.helpers import TOKENIZER as PLAIN
-from tests.data.helpers import make_shards, song
+from tests.data.helpers import TOKENIZER, make_shards, song
 
 STEERED = PerformanceTokenizer(controls=True)
 ENSEMBLE = PerformanceTokenizer(tracks="programs", controls=True)
@@ -168,7 +167,7 @@ def test_a_gap_is_as_long_as_the_silence_before_what_is_known():
 
 
 def test_a_row_is_a_function_of_its_number_and_plain_rows_stay_what_they_were(tmp_path):
-    shards = make_shards(tmp_path / "s", [PLAIN.encode(song(i, 200)) for i in range(6)])
+    shards = make_shards(tmp_path / "s", [TOKENIZER.encode(song(i, 200)) for i in range(6)])
     weights = {"infill": 0.3, "accompany": 0.3, "steer": 0.2}
 
     def rows(tokenizer, given):
@@ -182,17 +181,17 @@ def test_a_row_is_a_function_of_its_number_and_plain_rows_stay_what_they_were(tm
         assert a.ids.max() < STEERED.vocabulary.size
         kinds |= {STEERED.vocabulary.token(int(i))[0] for i in a.ids}
     assert {"known", "stream", "here"} <= kinds
-    for x, y in zip(rows(STEERED, None).row(4, 0), rows(PLAIN, None).row(4, 0)):
+    for x, y in zip(rows(STEERED, None).row(4, 0), rows(TOKENIZER, None).row(4, 0)):
         assert np.array_equal(x, y)
 
 
 def test_shards_of_events_serve_both_and_tasks_want_controls(tmp_path):
-    shards = make_shards(tmp_path / "s", [PLAIN.encode(song(i, 99)) for i in range(4)])
+    shards = make_shards(tmp_path / "s", [TOKENIZER.encode(song(i, 99)) for i in range(4)])
     shards.check(STEERED)
     options = {"context": 128, "batch_size": 2}
     MusicDataModule(shards, STEERED, tasks={"steer": 0.5}, **options)
     with pytest.raises(UserError, match=r"data\.tasks=.*tokenizer\.controls=true"):
-        MusicDataModule(shards, PLAIN, tasks={"steer": 0.5}, **options)
+        MusicDataModule(shards, TOKENIZER, tasks={"steer": 0.5}, **options)
     with pytest.raises(UserError, match=r"data\.tasks=.*vary needs music in bars"):
         MusicDataModule(shards, STEERED, tasks={"vary": 0.5}, **options)
 
@@ -201,5 +200,4 @@ def test_the_program_that_is_named_is_what_is_known():
     for seed in range(8):
         row = arranged("accompany", piece(seed, tokenizer=ENSEMBLE), seed, ENSEMBLE, melody="73")
         if row is not None:
-            known = parts_of(row, ENSEMBLE).known
-            assert {e[2] for e in events(known, ENSEMBLE)} == {73}
+            assert {e[2] for e in events(parts_of(row, ENSEMBLE).known, ENSEMBLE)} == {73}
