@@ -32,7 +32,7 @@ class TrainingRows:
     """Draws rows of ``context`` tokens from the train split.
 
     The start of a window is uniform over the tokens of all pieces and ``context - 1`` further
-    starts before each piece, which mean its beginning. So the probability of a piece is
+    starts before each piece, which count as its beginning. So the probability of a piece is
     proportional to its length + context - 1, and its beginning (after ``bos``) is as frequent as if
     pieces were divided into windows without overlap. A window ends with the row or the piece
     (``eos``). Further windows, each with its own piece number, fill the rest of the row, up to

@@ -1,7 +1,7 @@
 """Arrange windows of pieces as tasks, in which some notes are given and others are composed.
 
 infill     a gap is composed; the music after it is given, and sometimes a voice in it
-accompany  from some point on some voices are given; in bars sometimes chords, too, or only chords
+accompany  some voices are given from some point on; with bar tokens also chords, or only chords
 vary       some bars are composed as a variation of similar earlier bars, which are given
 steer      only the controls are given
 
@@ -112,9 +112,9 @@ def draw_length(bounds: tuple[float, float], random: Generator) -> float:
 
 
 def draw_begin(size: int, random: Generator, *, favour_start: bool = True) -> int:
-    """Draw the step or bar at which an accompaniment begins in a window of ``size`` steps or bars:
-    0 to ``size // 2`` uniformly; before that 0 with :data:`FROM_THE_START_SHARE` if
-    ``favour_start``."""
+    """Draw the step or bar at which an accompaniment begins in a window of ``size`` steps or bars.
+    With ``favour_start`` it is 0 with the probability :data:`FROM_THE_START_SHARE`; otherwise it is
+    uniform from 0 to ``size // 2``."""
     at_start = random.random() < FROM_THE_START_SHARE and favour_start
     return 0 if at_start else int(random.integers(size // 2 + 1))
 
@@ -250,7 +250,7 @@ class EventTasks(Tasks):
     def _accompany(
         self, window: NoteStream, random: Generator, room: int, is_deadpan: bool
     ) -> EventSpan | None:
-        """Draw a given voice and the step at which it begins; None if less than that fits."""
+        """Draw a given voice and the step at which it begins; None if the budget ends before it."""
         here = draw_begin(window.stop, random, favour_start=not is_deadpan)
         voice = self._voice(window, random)
         stop = self._latest_step(window, voice, here, room)

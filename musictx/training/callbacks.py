@@ -100,9 +100,9 @@ class LastCheckpoint(RunCallback, Checkpoint):
     """``last.ckpt``, from which the same command resumes bit for bit.
 
     It is written after each validation, ``minutes`` after it was last written, when a signal stops
-    training, and after the last step. If a validation follows a step, it is written only after the
-    validation, which a run that resumes there would leave out. (It is left out with the
-    ``train_time_interval`` of Lightning's ModelCheckpoint.)
+    training, and after the last step. If a validation follows a step, it is written after the
+    validation, because a run that resumes there would skip the validation. (Lightning's
+    ModelCheckpoint with ``train_time_interval`` causes this.)
     """
 
     def __init__(self, minutes: float = 5.0) -> None:

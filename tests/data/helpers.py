@@ -18,7 +18,7 @@ TOKENIZER = build(name="performance")
 
 
 def song(seed: int, notes: int = 12, *, drums: bool = False, low: int = 40) -> Score:
-    """A piece of ``notes`` notes, another one for each seed, on a 10 ms grid."""
+    """A piece of ``notes`` notes on a 10 ms grid, different for each seed."""
     random = np.random.default_rng(seed)
     table = np.zeros(notes, NOTE)
     table["start"] = np.cumsum(random.integers(0, 60, notes)) / 100
@@ -31,7 +31,7 @@ def song(seed: int, notes: int = 12, *, drums: bool = False, low: int = 40) -> S
 
 
 def write_songs(folder: Path, seeds: range | list[int], notes: int = 12) -> Path:
-    """One file song-SEED.mid for each seed; returns the folder."""
+    """Write a file song-SEED.mid for each seed; return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for seed in seeds:
         formats.write(song(seed, notes), folder / f"song-{seed:03}.mid")
@@ -39,7 +39,7 @@ def write_songs(folder: Path, seeds: range | list[int], notes: int = 12) -> Path
 
 
 def add(writer: Writer, ids: np.ndarray, *, name: str, split: str, hash: str = "", **more) -> None:
-    """Write a piece and its row; ``more``: further fields of ``Piece``."""
+    """Write a piece and its row. ``more`` are further fields of ``Piece``."""
     more = {"notes": 0, "seconds": 0.0} | more
     row = Piece(len(writer.rows), name, split, hash, writer.tokens, len(ids), **more)
     writer.append(np.asarray(ids, np.uint16))
@@ -53,7 +53,7 @@ def make_shards(
     tokenizer: Tokenizer = TOKENIZER,
     **flags: bool,
 ) -> Shards:
-    """Write these pieces; ``flags``: ``begins`` and ``ends`` of each."""
+    """Write shards of these pieces. ``flags`` are ``begins`` and ``ends`` of every piece."""
     with new_shards(folder, tokenizer, corpus={"name": "test"}) as writer:
         for split, pieces in (("train", train), ("validation", validation)):
             for i, ids in enumerate(pieces):
@@ -63,7 +63,7 @@ def make_shards(
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Each file of the folder and of those in it, by its place there."""
+    """Relative path -> bytes of each file in the folder and its subfolders."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
@@ -77,7 +77,7 @@ def run(path: Path | None, out: Path | None = None, *, tokenizer=TOKENIZER, **op
 
 
 class Given:
-    """A corpus whose ``corpus.path`` has "content:published split" of each piece."""
+    """A corpus whose ``corpus.path`` lists its pieces as "content:published split"."""
 
     label = "given"
     published = False

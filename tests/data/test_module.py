@@ -25,7 +25,7 @@ CHANGE = AugmentConfig(transpose=3, stretch=[0.5, 0.95, 1.05, 2.0])
 
 
 def shards_of(folder, train, validation=()):
-    """Of songs with these numbers of notes."""
+    """Shards of songs with these numbers of notes."""
     train = [TOKENIZER.encode(song(i, n)) for i, n in enumerate(train)]
     validation = [TOKENIZER.encode(song(1000 + i, n)) for i, n in enumerate(validation)]
     return make_shards(folder, train, validation)
@@ -51,7 +51,7 @@ def same(first: list[Batch], second: list[Batch]) -> bool:
 
 
 def segments(row) -> list[tuple[list[int], list[int]]]:
-    """(ids, targets) of each piece of a row: 0, 1, 2, ... one after the other, then padding."""
+    """(ids, targets) of each piece of a row. Pieces are numbered 0, 1, 2, ...; padding follows."""
     numbers = row.piece_ids[row.piece_ids >= 0]
     assert np.isin(np.diff(numbers, prepend=-1), [0, 1]).all()
     assert np.all(row.piece_ids[len(numbers) :] == -1)
@@ -60,7 +60,7 @@ def segments(row) -> list[tuple[list[int], list[int]]]:
 
 
 def position(part: list[int], whole: list[int]) -> int:
-    """Where ``part`` stands in ``whole``; -1 if nowhere."""
+    """The index of ``part`` in ``whole``; -1 if it is not there."""
     starts = range(len(whole) - len(part) + 1)
     return next((start for start in starts if whole[start : start + len(part)] == part), -1)
 
@@ -122,7 +122,7 @@ def test_a_piece_that_was_cut_has_neither_beginning_nor_end(tmp_path):
 
 
 def test_changed_windows_are_changes_of_the_piece(tmp_path):
-    """A piece that fits the row with room to spare: what is drawn is one of its possible copies."""
+    """The piece is shorter than the row, so each window is one of its possible augmentations."""
     shards = shards_of(tmp_path / "s", [10])
     ids = shards.tokens(0)
     augment = AugmentConfig(transpose=2, stretch=[0.9, 1.0, 1.1])
@@ -172,7 +172,7 @@ def test_windows_grow_and_a_batch_keeps_its_tokens(shards):
     ("name", "align", "window"), [("notes", 1, 65), ("chorale", 1, 64), ("performance", 10, 60)]
 )
 def test_windows_of_validation_begin_where_those_of_training_do(name, align, window, tmp_path):
-    """With a note of five ids, with the first of four voices, at multiples of ``align``."""
+    """At a note of five ids, at the first of four voices, at multiples of ``align``."""
     tokens = build(name)
     pieces = [np.arange(4, 300, dtype=np.uint16) % tokens.vocabulary.size for _ in range(2)]
     shards = make_shards(tmp_path / "s", pieces, pieces, tokenizer=tokens)
@@ -226,7 +226,7 @@ def test_without_a_piece_to_train_on_there_is_no_training_but_without_validation
 
 
 def test_windows_of_chorales_begin_with_a_soprano_at_multiples_of_what_is_asked(tmp_path):
-    """In the pieces every token of the soprano tells its place: it is at step n of pitch 60 + n."""
+    """Every soprano token tells its step: the soprano has the pitch 60 + n at step n."""
     chorales, pieces = ChoraleTokenizer(), []
     for number, steps in enumerate((7, 19, 20)):
         step = np.arange(steps)

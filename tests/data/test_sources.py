@@ -40,7 +40,7 @@ def test_a_folder_is_listed_in_the_order_of_the_names(tmp_path_factory, found):
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=8))
 def test_every_folder_that_links_lead_to_is_listed_once(tmp_path_factory, links):
-    """Whatever leads where: the real files found are those that a plain search reaches."""
+    """For any symbolic links, the real files are those that a plain search reaches."""
     root = tmp_path_factory.mktemp("c").resolve()
     places = [root / place for place in ("a", "a/b", "a/b/c", "d", "d/e", "f")]
     for place in places:
@@ -95,7 +95,7 @@ def test_maestros_table_is_recognised_at_any_depth(tmp_path, bom):
 @pytest.mark.parametrize(
     ("folders", "table"),
     [
-        (["a", "b"], TABLE.encode()),  # whose of two files it is
+        (["a", "b"], TABLE.encode()),  # two files have this name
         (["a"], b"name,split\nsong-003.mid,test\n"),
         (["a"], bytes(range(256)) * 10),
     ],

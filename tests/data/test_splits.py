@@ -30,13 +30,13 @@ def split(contents, share) -> list[str]:
 
 
 def given_corpus(pieces, folder, **options):
-    """The report on, and the shards of, a corpus of (content, published split)."""
+    """The report and the shards of a corpus of pieces (content, published split)."""
     path = " ".join(f"{content}:{published}" for content, published in pieces)
     report = run(path, folder, name="tests.data.helpers:Given", **options)
     return report, Shards(folder)
 
 
-#: So few that ``corpus.path`` is no longer than a name of a file may be.
+#: At most 12, so that ``corpus.path`` is not longer than a file name may be.
 PIECES = st.lists(st.tuples(st.integers(0, 12), official), min_size=1, max_size=12)
 
 
@@ -61,7 +61,7 @@ def test_each_content_is_kept_once_where_it_measures_and_first_in_the_list(
     for content, i in kept.items():
         ids = [shards.tokens(row.number) for row in rows if row.name == str(i)]
         np.testing.assert_array_equal(np.concatenate(ids), TOKENIZER.encode(song(content, notes=6)))
-    for row in rows:  # no published piece that measures ever trains
+    for row in rows:  # no piece of a published validation or test split is in train
         published = pieces[int(row.name)][1]
         assert published not in ("validation", "test") or row.split == published
     conflicts = sum(s not in (None, pieces[kept[c]][1]) for c, s in pieces)
@@ -85,7 +85,7 @@ def test_neither_training_nor_validation_is_ever_empty_without_a_published_split
 
 @given(st.sets(st.integers(0, 99)), st.sets(st.integers(100, 199)), shares)
 def test_adding_pieces_never_moves_the_others(old, new, share):
-    """Once the hash itself has filled validation and train (small corpora borrow a piece)."""
+    """If the hashes alone fill validation and train; in small corpora a piece is moved there."""
     expected = [by_content(h, *share) for h in hashed(old)]
     if {"train", "validation"} <= set(expected):
         assert split([*new, *old], share)[len(new) :] == expected
@@ -95,15 +95,14 @@ def test_the_shares_are_as_asked():
     splits = Counter(split(range(10000), (0.1, 0.05)))
     assert abs(splits["validation"] - 1000) < 5 * 30
     assert abs(splits["test"] - 500) < 5 * 22
-    # so too where no official validation file is there
+    # the same if no piece is in the official validation split
     splits, remarks = divide(hashed(range(100)), ["train"] * 100, validation=0.2, test=0.0)
     assert 5 < splits.count("validation") < 40
     assert len(remarks) == 1
 
 
 def test_the_rule_stays_as_it_is():
-    """By it trained models were separated from their test pieces: a number in [0, 1) from the first
-    13 digits."""
+    """Models are trained with it: a changed rule would move their test pieces into train."""
     splits = {"0" * 13: "validation", "1999999999999": "validation", "199999999999a": "test"}
     splits |= {"3333333333333": "test", "f" * 13: "train"}
     assert {digits: by_content(digits + "0" * 19, 0.1, 0.1) for digits in splits} == splits

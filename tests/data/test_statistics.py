@@ -24,8 +24,8 @@ def test_note_limits_against_loops(score):
     if not notes:
         assert stats == {}
         return
-    # In order of writing: a note is there from its strike until its end; a note without length that
-    # follows at the same moment has ended by then.
+    # In the order of the notes, a note sounds from its strike to its end. A note without length
+    # that follows at the same moment counts as ended.
     together = [
         sum(other["end"] > note["start"] for other in notes[: i + 1])
         - sum(other["end"] == other["start"] == note["start"] for other in notes[i + 1 :])
@@ -74,7 +74,7 @@ def test_ensembles_are_the_commonest_sets_of_several_parts(pieces):
 
 
 def test_the_ensembles_of_a_corpus_are_those_of_all_its_pieces(tmp_path):
-    """Not of a sample, and of its training split."""
+    """All pieces of the training split, not a sample."""
     tokens = build("notes", chords=False)
     duo = tokens.encode(of((0, 1, 60, 64, 0), (0, 1, 60, 64, 73), (1, 2, 40, 64, 0, True)))
     solo = tokens.encode(of((0, 1, 60)))

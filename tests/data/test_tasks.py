@@ -1,4 +1,4 @@
-"""Windows arranged as tasks: what is in them, where it stands, what is learnt from."""
+"""Windows arranged as tasks: their contents, their order, and which tokens are targets."""
 
 from typing import NamedTuple
 
@@ -34,8 +34,8 @@ class Parts(NamedTuple):
 
 
 def parts_of(row: Row, tokenizer=STEERED) -> Parts:
-    """The levels of the controls and what stands between the marks known, stream and here, of which
-    known and here may be missing."""
+    """The levels of the controls and the ids between the marks known, stream and here. ``known``
+    and ``rest`` are None if there is no such mark."""
     ids, table = sequence(row), tokenizer.vocabulary
     marks = {mark: np.flatnonzero(ids == table.id(mark)).tolist() for mark in MARKS}
     (stream,), (here,) = marks["stream"], marks["here"] or [len(ids)]
@@ -70,7 +70,7 @@ def arranged(task: str, ids, seed: int, tokenizer=STEERED, deadpan=0.0, melody="
 
 
 def events(ids: np.ndarray, tokenizer=STEERED) -> list[tuple]:
-    """(step, what, program, pitch, bin of the velocity) of each; releases have no velocity."""
+    """(step, action, program, pitch, velocity bin) of each event; a release has no velocity."""
     rows = ev.read(ids.astype(np.int64), tokenizer.vocabulary)[0]
     columns = ("step", "action", "program", "pitch", "velocity_bin")
     return [tuple(int(e[n]) for n in columns[: 4 if e["action"] == ev.OFF else 5]) for e in rows]
@@ -78,7 +78,7 @@ def events(ids: np.ndarray, tokenizer=STEERED) -> list[tuple]:
 
 @quick
 @given(tasks, st.integers(0, 10**6), st.booleans())
-def test_the_stream_is_the_music_and_what_is_known_comes_back_in_it(task, seed, programs):
+def test_the_stream_is_the_music_and_contains_the_given_notes_again(task, seed, programs):
     tokenizer = ENSEMBLE if programs else STEERED
     ids = piece(seed, tokenizer=tokenizer)
     cut = seed % 7 * 3  # also windows that begin inside a piece
@@ -110,7 +110,7 @@ def test_the_stream_is_the_music_and_what_is_known_comes_back_in_it(task, seed, 
 
 @quick
 @given(tasks, st.integers(0, 10**6), st.sampled_from([0.0, 1.0]), st.integers(150, 700))
-def test_targets_are_the_next_ids_but_controls_marks_and_what_is_read_as_a_score(
+def test_targets_are_the_next_ids_except_controls_marks_and_deadpan_music(
     task, seed, deadpan, budget
 ):
     ids = piece(seed)
@@ -135,7 +135,7 @@ def test_targets_are_the_next_ids_but_controls_marks_and_what_is_read_as_a_score
 
 @quick
 @given(st.integers(0, 10**6), st.integers(2, 2000))
-def test_music_as_a_score_keeps_its_notes_on_their_sides(seed, here):
+def test_deadpan_notes_stay_on_their_side_of_here(seed, here):
     ids = piece(seed)
     window = STEERED.read(ids[seed % 40 :])
     changed = EventTasks(STEERED, {}).as_deadpan(window, here, np.random.default_rng(seed))
@@ -150,9 +150,9 @@ def test_music_as_a_score_keeps_its_notes_on_their_sides(seed, here):
     assert (changed.notes["length"][ended] > 0).all()
 
 
-def test_a_gap_is_as_long_as_the_silence_before_what_is_known():
-    """Of infill without a locked voice the first strike known is the first after the span, and no
-    strike of the span is known."""
+def test_a_gap_is_as_long_as_the_silence_before_the_given_notes():
+    """In infill without a given voice, the first given note is the first one after the gap, and no
+    note in the gap is given."""
     rows = [row for seed in range(60) if (row := arranged("infill", piece(seed), seed))]
     silences = 0
     for row in rows:
@@ -185,7 +185,7 @@ def test_a_row_is_a_function_of_its_number_and_plain_rows_stay_what_they_were(tm
         assert np.array_equal(x, y)
 
 
-def test_shards_of_events_serve_both_and_tasks_want_controls(tmp_path):
+def test_shards_suit_tokenizers_with_and_without_controls_but_tasks_require_them(tmp_path):
     shards = make_shards(tmp_path / "s", [TOKENIZER.encode(song(i, 99)) for i in range(4)])
     shards.check(STEERED)
     options = {"context": 128, "batch_size": 2}
@@ -196,7 +196,7 @@ def test_shards_of_events_serve_both_and_tasks_want_controls(tmp_path):
         MusicDataModule(shards, STEERED, tasks={"vary": 0.5}, **options)
 
 
-def test_the_program_that_is_named_is_what_is_known():
+def test_the_given_voice_is_the_program_of_the_melody():
     for seed in range(8):
         row = arranged("accompany", piece(seed, tokenizer=ENSEMBLE), seed, ENSEMBLE, melody="73")
         if row is not None:

@@ -24,7 +24,7 @@ FEW = Limits(read_seconds=2, read_mb=512)
 
 
 def act(how):
-    """Do what a file may do to its reader."""
+    """Do to the process what a music file may do to its reader."""
     if how == "stay in C":  # where no handler of a signal runs
         sum(itertools.repeat(0))
     if how == "stay in Python":
@@ -61,7 +61,7 @@ def test_an_exception_of_the_function_ends_the_run(count):
 
 
 @pytest.mark.parametrize(("function", "item"), [(act, lambda: 0), (lambda item: item, "a")])
-def test_what_cannot_be_sent_to_a_process_is_one_sentence(function, item):
+def test_what_cannot_be_pickled_is_one_sentence(function, item):
     with pytest.raises(UserError, match=r"^corpus\.workers=1: .*must be a module-level function"):
         list(workers.run(function, ["a", item], limits=FEW, workers=1))
 

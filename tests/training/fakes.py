@@ -36,7 +36,7 @@ class FakeModel(nn.Module):
 
 
 def fake_batch(number: int, rows: int = 2, length: int = 12) -> Batch:
-    """Batch ``number``: the next id is the present one plus one, a varying part is not scored."""
+    """Batch ``number``: each id is the previous one plus 1; a varying part is not scored."""
     rng = np.random.default_rng([7, number])
     ids = torch.from_numpy((rng.integers(VOCAB, size=(rows, 1)) + np.arange(length + 1)) % VOCAB)
     targets = ids[:, 1:].clone()
@@ -45,7 +45,7 @@ def fake_batch(number: int, rows: int = 2, length: int = 12) -> Batch:
 
 
 class FakeData(pl.LightningDataModule):
-    """What ``MusicDataModule`` looks like from the training's side."""
+    """A ``MusicDataModule`` as training sees it."""
 
     def __init__(self, validation: list[Batch] | None = None, same: bool = False) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ def fake_training(model: nn.Module | None = None, kind=LitMusicTransformer, **op
 
 
 def trainer_options(**options) -> TrainerConfig:
-    """From declared options and Lightning's flags, as they are typed."""
+    """A TrainerConfig of declared options and Lightning's flags."""
     flags = {name: options.pop(name) for name in [*options] if name in PASSED_ON}
     return TrainerConfig(**options, flags=flags)
 

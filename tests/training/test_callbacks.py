@@ -1,4 +1,4 @@
-"""What a run writes: which checkpoints are kept, with which weights, and whole; its table."""
+"""The files of a run: checkpoints, their weights, failed writes; samples; the table of metrics."""
 
 import csv
 import pickle
@@ -21,7 +21,7 @@ from tests.training.fakes import FakeData, fake_batch, fake_training, fit
 
 
 def checkpoints(save_model=lambda: None, stop=None, minutes: float = 1e9) -> list:
-    """Best and last checkpoint, with a run of these two attributes."""
+    """The callbacks of the best and the last checkpoint, with a fake run."""
     callbacks = [BestCheckpoint(), LastCheckpoint(minutes=minutes)]
     for callback in callbacks:
         callback.run = SimpleNamespace(save_model=save_model, stop=stop or StopSignal())
@@ -46,7 +46,7 @@ def test_the_best_checkpoint_is_the_best_even_if_it_was_before_a_stop(moved, tmp
             stop.received = self.trainer.global_step == 5
 
     batch, every = fake_batch(1), {"val_check_interval": 4}
-    # Validation says the contrary of what is trained: it gets worse and worse.
+    # Validation has other targets than training, so its loss rises.
     targets = torch.where(batch.targets == -100, -100, (batch.targets + 5) % 11)
     data = FakeData(validation=[batch._replace(targets=targets)])
     first = [stop, *checkpoints(lambda: models.append(1), stop)]
@@ -105,7 +105,7 @@ def write(path, state=STATE):
 
 
 FULL = OSError(28, "No space left on device")
-#: What torch says when a disk is full in the middle of an archive.
+#: The error of torch when the disk becomes full while an archive is written.
 ENDED = RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 64 vs 0")
 ENDED.__context__ = FULL
 

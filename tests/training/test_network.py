@@ -1,4 +1,4 @@
-"""The network to train: a new one, and one that is given more than it knew."""
+"""The network to train: a new one, and one that is extended by tokens and features."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -35,7 +35,7 @@ def config(position: str = "huang", **model) -> TrainConfig:
         ("musictx.model.features:Feature", "Feature: cannot be made .*no attribute 'name'"),
     ],
 )
-def test_what_a_feature_may_not_be_told_is_refused(features, words):
+def test_invalid_options_of_features_are_refused(features, words):
     with pytest.raises(ConfigError, match=words):
         build_model(config(features=[features]), build("chorale"))
 
@@ -102,11 +102,11 @@ def test_everything_that_is_new_can_learn():
     ids = torch.randint(4, model.config.vocab_size, (4, 30))
     model(ids).logsumexp(-1).sum().backward()
     still = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
-    # A product of two new ones: the first to move is the other.
+    # It is multiplied by a new parameter that is still zero.
     assert still == ["sounding.interval_maps"]
 
 
-#: What each scheme learns for the first layer alone; in ``shaw`` the heads of a layer share it.
+#: The parameters of each scheme for the first layer only; in ``shaw`` its heads share them.
 OF_FIRST = {
     "huang": ["tables.0"],
     "shaw": ["key_tables.0", "value_tables.0"],

@@ -1,4 +1,4 @@
-"""Which runs may resume each other, and what is refused."""
+"""Which settings may resume a run, and which folders are refused."""
 
 import copy
 import dataclasses
@@ -95,7 +95,7 @@ def test_a_finished_run_is_the_result_of_its_own_settings_alone(tmp_path, done, 
     folder.write_status(finished=True, **status)
     weights.unlink()
     assert not folder.state(same).is_finished
-    begin(folder.path, more)  # from now on it is not finished, whatever comes
+    begin(folder.path, more)  # marks the run as unfinished
     assert not folder.state(more).is_finished
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks, the second does what it does elsewhere."""
+"""Ctrl-C and SIGTERM: the first stops after the step, the second has its usual effect."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from musictx.training.signals import Stopped, StopSignal
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_asks_and_the_second_is_as_before(number, capfd):
+def test_the_second_signal_has_its_usual_effect(number, capfd):
     seen = []
     outside = signal.signal(number, lambda *given: seen.append(given[0]))
     try:

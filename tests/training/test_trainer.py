@@ -1,4 +1,4 @@
-"""What is asked of Lightning, and of the machine; the line that shows progress."""
+"""Options of Lightning's Trainer, devices and processes; the line that shows progress."""
 
 import dataclasses
 import inspect
