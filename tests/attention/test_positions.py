@@ -84,7 +84,6 @@ def test_two_d_reads_time_and_pitch_off_the_tokens():
 
 
 def test_two_d_on_a_grid_reads_the_voice_off_the_place_in_the_piece():
-    """Place 0 opens the piece; place i is a note of voice (i - 1) mod 4 and predicts i mod 4."""
     scheme = build("two_d", coordinates={"kind": "grid", "voices": 4})
     assert list(scheme.readers) == ["voice"], "no pitches, no axis of pitch"
     places = torch.tensor([[0, 1, 2, 3, 4, 5, 0, 1, 2]])
@@ -100,6 +99,7 @@ def test_two_d_on_a_grid_reads_the_voice_off_the_place_in_the_piece():
     ("name", "options", "message"),
     [
         ("two_d", {}, "two_d"),
+        ("two_d", {"coordinates": TOKENS | {"voices": 4}}, "coordinates.kind=tokens: "),
         ("two_d", {"coordinates": TOKENS | {"pitches": [[3, 9, 60]]}}, "coordinates.pitches"),
         ("huang", {"window": 3}, "position.window"),
         ("t5", {"max_distance": 10}, "position.max_distance=10"),

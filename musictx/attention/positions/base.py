@@ -1,4 +1,4 @@
-"""The base class of position schemes: four places where a scheme can act, each empty by default."""
+"""The base class of position schemes: four hooks, each without effect by default."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from musictx.attention.terms import Positions, Terms
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of the model of a scheme.
+    """What a scheme needs to know about its model.
 
     layers, heads, head_dim, width   as in the model; width = heads * head_dim
     causal       keys are never after their query, so tables have only distances to the past
-    coordinates  options of the coordinates of tokens (attention/positions/coordinates.py)
+    coordinates  options of the coordinates of tokens (attention/positions/coordinates.py), or None
     """
 
     layers: int
@@ -35,9 +35,10 @@ class Sizes:
 class PositionScheme(nn.Module):
     """How a model represents order. One object serves all layers and owns their tables.
 
-    A scheme acts in one or more of four places: it adds to the embeddings (absolute positions),
-    rotates queries and keys (rotary), adds terms to the logits (relative positions), or computes
-    further coordinates of the tokens, along which its terms measure distances.
+    A scheme overrides one or more of four methods: :meth:`embed` adds to the embeddings (absolute
+    positions), :meth:`rotate` rotates queries and keys (rotary), :meth:`terms` adds terms to the
+    logits (relative positions), and :meth:`coordinates` computes further coordinates of the tokens,
+    along which the terms measure distances.
     docs/tutorials/position-scheme.md has an example.
     """
 
@@ -48,21 +49,21 @@ class PositionScheme(nn.Module):
         super().__init__()
         self.sizes = sizes
         self.scale = sizes.head_dim**-0.5
-        #: The options ``concat_sinusoids`` and ``periods``, which any scheme may have. The name is
-        #: part of the names of saved weights.
+        #: The part for the options ``concat_sinusoids`` and ``periods``, which any scheme may have.
+        #: The keys of saved weights contain the name of this attribute.
         self.added: AddedPositions | None = None
 
     @property
     def absolute(self) -> bool:
-        """Whether the embeddings depend on the distance of a token from the start of its piece:
-        then the model has not learned positions beyond its training windows."""
+        """Whether the embeddings depend on the distance of a token from the start of its piece.
+        Such a model has not learned positions beyond its training windows."""
         overrides_embed = type(self).embed is not PositionScheme.embed
         return overrides_embed or (self.added is not None and self.added.absolute)
 
     @staticmethod
     def defaults(context: int, width: int) -> dict[str, int]:
-        """Defaults of options that are None, for a model of ``context`` tokens and ``width``
-        channels."""
+        """Values for the options that are left out or None, for a model of ``context`` tokens and
+        ``width`` channels."""
         return {}
 
     def embed(self, x: Tensor, positions: Positions) -> Tensor:
@@ -82,21 +83,22 @@ class PositionScheme(nn.Module):
         return q, k
 
     def coordinates(
-        self, ids: Tensor, places: Positions, last: Tensor | None
+        self, ids: Tensor, positions: Positions, last: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Further coordinates of tokens ``ids`` (B, T), as queries and as keys: (B, further, T).
 
-        ``places`` are their positions in their pieces, ``last`` (B, further) the coordinates, as a
-        key, of the token before ``ids``, or None. Called only if ``further`` is not 0.
+        ``positions`` are those of ``ids`` in their pieces. ``last`` (B, further) are the
+        coordinates, as a key, of the token before ``ids``; None: there is none. Called only if
+        ``further`` is not 0.
         """
-        raise NotImplementedError(f"{type(self).__name__} measures no further coordinates")
+        raise NotImplementedError(f"{type(self).__name__} has no further coordinates")
 
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
         """The terms of one layer.
 
-        Axis ``terms.ORDER`` measures positions; the axes from ``terms.FURTHER`` on measure
-        :meth:`coordinates`. ``reach`` is the largest distance, to either side, in this call.
-        Schemes with a learned table ignore it (longer distances are clipped); schemes that compute
-        their tables make that many rows.
+        An axis of coordinate ``terms.ORDER`` or ``terms.PLACE`` measures positions; one of
+        coordinate ``terms.FURTHER + n`` measures number n of :meth:`coordinates`. ``reach`` is the
+        largest distance between two keys, in either direction. Schemes that compute their tables
+        make rows up to it; schemes with a learned table ignore it and clip longer distances.
         """
         return Terms(scale=self.scale)

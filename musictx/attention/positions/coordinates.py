@@ -1,43 +1,46 @@
-"""Coordinates of tokens besides their order: time, pitch, voice. Each is an axis of ``two_d``.
+"""Coordinates of tokens other than their order: time, pitch, voice. Each is an axis of ``two_d``.
 
 A reader computes the coordinate of each token as a query and as a key; the axis measures query
 minus key.
-
-    differences  lowest and highest difference with a row in the table; None: the scheme decides
-    labels       (K,) int64: all possible values of keys; None if there are too many. Axes with
-                 labels are computed in linear memory (speed/labels.py)
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from musictx.attention.terms import Positions, as_tensor
+from musictx.config.checks import instance
 from musictx.errors import ConfigError
 from musictx.tokens.tokenizer import Tokenizer
 
 
 class Reader(nn.Module):
-    """One coordinate of tokens."""
+    """One coordinate of tokens.
+
+    differences  lowest and highest difference with a row in the table; None: the scheme decides
+    labels       (K,) int64: the values of keys that the axis measures, as in :class:`.Axis`; None:
+                 all values
+    """
 
     differences: tuple[int, int] | None = None
     labels: Tensor | None
 
-    def read(self, ids: Tensor, places: Positions, last: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The coordinates of tokens ``ids`` (B, T) as queries and as keys, int64 (B, T).
+    def read(self, ids: Tensor, positions: Positions, last: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the coordinates of tokens ``ids`` (B, T), as queries and as keys: int64 (B, T).
 
-        ``places`` are their positions in their pieces, ``last`` (B,) is the coordinate, as a key,
-        of the token before ``ids``, or None.
+        positions  the positions of ``ids`` in their pieces
+        last       (B,) the coordinate, as a key, of the token before ``ids``; None: there is none
         """
         raise NotImplementedError
 
 
 class Time(Reader):
-    """Time in steps: the cumulative sum of the steps of ids, including that of the token itself.
-    ``steps`` are [first, stop, value] as in :func:`ranges`."""
+    """Time in steps: the sum of all time shifts up to and including the token. ``steps`` are rows
+    as in :func:`ranges`."""
 
     steps_of: Tensor
 
@@ -46,7 +49,7 @@ class Time(Reader):
         self.labels = None
         self.register_buffer("steps_of", ranges("steps", size, steps, 0), persistent=False)
 
-    def read(self, ids: Tensor, places: Positions, last: Tensor | None) -> tuple[Tensor, Tensor]:
+    def read(self, ids: Tensor, positions: Positions, last: Tensor | None) -> tuple[Tensor, Tensor]:
         time = self.steps_of[ids].cumsum(1)
         if last is not None:
             time = time + last[:, None]
@@ -54,7 +57,7 @@ class Time(Reader):
 
 
 class Pitch(Reader):
-    """The pitches of ids, [first, stop, value] as in :func:`ranges`; other ids have none.
+    """The pitch of a token. ``pitches`` are rows as in :func:`ranges`; other ids have no pitch.
 
     Differences of pitches are -span..span. Two more rows are for pairs without a difference:
     -span - 1 if the key has no pitch, span + 1 if only the query has none.
@@ -67,28 +70,27 @@ class Pitch(Reader):
         super().__init__()
         table = ranges("pitches", size, pitches, -1)
         distinct = table[table >= 0].unique()
-        span = int(distinct[-1] - distinct[0]) if len(distinct) else 0
+        lowest, highest = (int(distinct[0]), int(distinct[-1])) if len(distinct) else (0, 0)
+        span = highest - lowest
         self.differences = (-span - 1, span + 1)
-        # So far from every pitch that differences are clipped. Query minus key is at least
-        # far - pitch if only the query has no pitch, and pitch - 2 far or far - 2 far if the key
-        # has none.
-        self.far = 4 * (int(table.max()) * (len(distinct) > 0) + span + 1)
+        # A query without a pitch is at far, a key without one at 2 far. The differences of such
+        # pairs exceed the span and are clipped: far - pitch; pitch - 2 far; far - 2 far.
+        self.far = 4 * (highest + span + 1)
         labels = torch.cat([distinct, torch.tensor([2 * self.far])])
         self.register_buffer("pitch_of", table, persistent=False)
         self.register_buffer("labels", labels, persistent=False)
 
-    def read(self, ids: Tensor, places: Positions, last: Tensor | None) -> tuple[Tensor, Tensor]:
+    def read(self, ids: Tensor, positions: Positions, last: Tensor | None) -> tuple[Tensor, Tensor]:
         pitch = self.pitch_of[ids]
         return pitch.masked_fill(pitch < 0, self.far), pitch.masked_fill(pitch < 0, 2 * self.far)
 
 
 class Voice(Reader):
-    """The voice on a grid on which ``voices`` are written in turn.
+    """The voice of a token on a grid that interleaves ``voices`` voices.
 
-    Place 0 of a piece is its first token (bos, cut), place i a note of voice (i - 1) mod voices, so
-    the prediction at place i is for voice i mod voices. The coordinate of a query is the next
-    voice, that of a key its own voice: difference 0 is the same voice. The first token has no
-    voice.
+    Position 0 of a piece is its first token (bos, cut), which has no voice. Position i is a note of
+    voice (i - 1) mod voices, and the token predicted there is of voice i mod voices. A query has
+    the voice of the predicted token, a key its own: difference 0 is the same voice.
     """
 
     labels: Tensor
@@ -101,74 +103,78 @@ class Voice(Reader):
         self.differences = (1 - voices, voices - 1)
         self.register_buffer("labels", torch.arange(voices), persistent=False)
 
-    def read(self, ids: Tensor, places: Positions, last: Tensor | None) -> tuple[Tensor, Tensor]:
-        place = as_tensor(places, ids.device).expand_as(ids)
-        as_key = ((place - 1) % self.voices).masked_fill(place == 0, -1)
-        return place % self.voices, as_key
+    def read(self, ids: Tensor, positions: Positions, last: Tensor | None) -> tuple[Tensor, Tensor]:
+        position = as_tensor(positions, ids.device).expand_as(ids)
+        as_key = ((position - 1) % self.voices).masked_fill(position == 0, -1)
+        return position % self.voices, as_key
 
 
 def ranges(name: str, size: int, rows: list[list[int]], missing: int) -> Tensor:
-    """int64 (size,): the value of each id. Each row [first, stop, value] gives the ids first, first
-    + 1, ..., stop - 1 the values value, value + 1, ...; other ids have the value ``missing``."""
+    """Return the value of each id: int64 (size,). A row [first, stop, value] maps the ids first,
+    ..., stop - 1 to value, value + 1, ...; all other ids have the value ``missing``."""
     table = torch.full((size,), missing)
     for first, stop, value in rows:
         if not 0 <= first <= stop <= size or value < 0:
             raise ConfigError(
-                f"position.coordinates.{name}=[{first}, {stop}, {value}]: expected ids from 0 to "
-                f"{size} and a value from 0"
+                f"position.coordinates.{name}=[{first}, {stop}, {value}]: expected "
+                f"0 <= first <= stop <= {size} and value >= 0"
             )
         table[first:stop] = torch.arange(value, value + stop - first)
     return table
 
 
 def readers(coordinates: dict[str, Any] | None) -> dict[str, Reader]:
-    """Name of an axis -> the reader of its coordinate, for the options ``coordinates``.
+    """Return {name of an axis: reader of its coordinate} for the options ``coordinates``:
 
-    {"kind": "tokens", "size": ids, "steps": ranges, "pitches": ranges}  events: time and pitch.
-        Only time shifts have steps; drums have no pitch, since their numbers name instruments
-    {"kind": "grid", "voices": 4, "size": ids, "pitches": ranges}  voices in turn: voice and pitch,
-        or only voice without ``pitches``; silence and ties have no pitch
+    {"kind": "tokens", "size": number of ids, "steps": rows, "pitches": rows}
+        Event tokens: time and pitch. Only time shifts take time. Drums have no pitch, since their
+        numbers name instruments
+    {"kind": "grid", "voices": 4, "size": number of ids, "pitches": rows}
+        Interleaved voices: voice and pitch; without "pitches" only voice. Rests and ties have no
+        pitch
+
+    Rows are those of :func:`ranges`. Raises ``ConfigError`` for an unknown kind or option.
     """
-    given = dict(coordinates or {})
-    kind = given.pop("kind", None)
-    if kind == "tokens":
-        return _tokens(**given)
-    if kind == "grid":
-        return _grid(**given)
-    raise ConfigError(
-        f"position.coordinates.kind={kind}: two_d measures time, pitch or voice and needs to know "
-        "where they come from, tokens or grid"
-    )
+    options = dict(coordinates or {})
+    kind = options.pop("kind", None)
+    makers: dict[Any, Callable[..., Any]] = {"tokens": _event_readers, "grid": _grid_readers}
+    if kind not in makers:
+        raise ConfigError(
+            f"position.coordinates.kind={kind}: two_d needs the time, pitch or voice of tokens; "
+            "expected tokens or grid"
+        )
+    axes: dict[str, Reader] = instance("position.coordinates.kind", kind, makers[kind], **options)
+    return axes
 
 
-def _tokens(size: int, steps: list[list[int]], pitches: list[list[int]]) -> dict[str, Reader]:
+def _event_readers(
+    size: int, steps: list[list[int]], pitches: list[list[int]]
+) -> dict[str, Reader]:
     return {"time": Time(size, steps), "pitch": Pitch(size, pitches)}
 
 
-def _grid(
-    voices: int, size: int | None = None, pitches: list[list[int]] | None = None
+def _grid_readers(
+    voices: int, size: int = 0, pitches: list[list[int]] | None = None
 ) -> dict[str, Reader]:
-    by_name: dict[str, Reader] = {"voice": Voice(voices)}
-    if size is not None and pitches is not None:
-        by_name["pitch"] = Pitch(size, pitches)
-    return by_name
+    voice = Voice(voices)
+    return {"voice": voice} if pitches is None else {"voice": voice, "pitch": Pitch(size, pitches)}
 
 
 def token_coordinates(tokenizer: Tokenizer, option: str = "position.name=two_d") -> dict[str, Any]:
-    """The options of :func:`readers` for a tokenizer, which are part of the configuration of a
-    model. Raises ``ConfigError`` about ``option`` for tokens without such coordinates."""
-    table = tokenizer.vocabulary
-    if {"time_shift", "note_on", "note_off"} <= set(table.kinds):
+    """Return the options of :func:`readers` for a tokenizer, for the configuration of a model.
+    Raises ``ConfigError``, naming ``option``, if its tokens have no such coordinates."""
+    vocabulary = tokenizer.vocabulary
+    if {"time_shift", "note_on", "note_off"} <= set(vocabulary.kinds):
         return {
             "kind": "tokens",
-            "size": table.size,
-            "steps": [table.row("time_shift")],
-            "pitches": [table.row("note_on"), table.row("note_off")],
+            "size": vocabulary.size,
+            "steps": [vocabulary.row("time_shift")],
+            "pitches": [vocabulary.row("note_on"), vocabulary.row("note_off")],
         }
-    if tokenizer.voices and "pitch" in table.kinds:
-        size, pitches = table.size, [table.row("pitch")]
+    if tokenizer.voices and "pitch" in vocabulary.kinds:
+        size, pitches = vocabulary.size, [vocabulary.row("pitch")]
         return {"kind": "grid", "voices": tokenizer.voices, "size": size, "pitches": pitches}
     raise ConfigError(
-        f"{option}: expected tokenizer=performance, whose time shifts add up, or "
-        f"tokenizer=chorale, whose voices take turns, not {tokenizer.name}"
+        f"{option}: expected a tokenizer with time shifts (performance) or interleaved voices "
+        f"(chorale), not tokenizer={tokenizer.name}"
     )

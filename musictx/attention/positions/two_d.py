@@ -1,18 +1,18 @@
 """Relative attention along several axes of music: Huang et al. (2018), section 3.3.
 
-"Relative attention ... to additionally capture relative timing and pitch": besides their order,
-tokens have a time, a pitch or a voice. These coordinates are computed from the ids
+"Relative attention ... to additionally capture relative timing and pitch": in addition to their
+order, tokens have a time, a pitch or a voice. These coordinates are computed from the ids
 (attention/positions/coordinates.py), so that the model needs no other input:
 
-    tokens  events: time, the cumulative sum of the time shifts, and pitch. Notes are not evenly
-            spaced, so their order tells little about time
-    grid    voices written in turn, step by step, as in chorales: voice and pitch. Time needs no
-            axis: with the voice of the query, the order i - j determines how many steps and voices
-            ago the key was
+    tokens  event tokens: time, the cumulative sum of the time shifts, and pitch. Notes are not
+            evenly spaced, so their order tells little about time
+    grid    voices interleaved step by step, as in chorales: voice and pitch. Time needs no axis:
+            with the voice of the query, the order i - j determines how many steps and voices ago
+            the key was
 
-The tables of ids are part of the model's configuration. Pitch and voice are labels of keys and are
-as fast as attention by order alone; an axis of time has no labels, and layers with it use the
-``reference`` implementation.
+Which ids have which time and pitch is part of the model's configuration. Axes of pitch and voice
+have labels (:class:`.Axis`) and are as fast as attention by order alone. An axis of time has no
+labels, so layers with it use the ``reference`` implementation.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ class TwoD(Huang):
         max_time: int = 512,
     ) -> None:
         super().__init__(sizes, max_distance=max_distance, shared=shared)
-        self.longest = max_time - 1
+        self.highest_time = max_time - 1
         self.readers = nn.ModuleDict(readers(sizes.coordinates))
         self.further = len(self.readers)
         for name in self.readers:
             tables = learned_tables(
-                sizes, shared, *self._reach(name), min(first_layers, sizes.layers)
+                sizes, shared, *self._bounds(name), min(first_layers, sizes.layers)
             )
             self.add_module(f"{name}_tables", tables)
 
     def coordinates(
-        self, ids: Tensor, places: Positions, last: Tensor | None
+        self, ids: Tensor, positions: Positions, last: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         pairs = [
-            self._reader(name).read(ids, places, None if last is None else last[:, n])
+            self._reader(name).read(ids, positions, None if last is None else last[:, n])
             for n, name in enumerate(self.readers)
         ]
         as_query, as_key = zip(*pairs)
@@ -71,7 +71,7 @@ class TwoD(Huang):
             tables = self.get_submodule(f"{name}_tables")
             assert isinstance(tables, nn.ParameterList)
             if layer < len(tables):
-                low, high = self._reach(name)
+                low, high = self._bounds(name)
                 axis = Axis(table=tables[layer], low=low, high=high, coordinate=FURTHER + n)
                 axes.append(replace(axis, labels=self._reader(name).labels))
         return Terms(self.scale, tuple(axes))
@@ -81,6 +81,7 @@ class TwoD(Huang):
         assert isinstance(reader, Reader)
         return reader
 
-    def _reach(self, name: str) -> tuple[int, int]:
+    def _bounds(self, name: str) -> tuple[int, int]:
         """The lowest and the highest difference that have a row."""
-        return self._reader(name).differences or (self.sizes.low(self.longest), self.longest)
+        high = self.highest_time
+        return self._reader(name).differences or (self.sizes.low(high), high)
