@@ -21,11 +21,12 @@ from musictx.model.config import NetworkConfig
 class ForwardPass:
     """What all layers of one forward pass share.
 
-    queries, keys  the coordinates of the tokens and of the keys: first the index in the sequence,
-                   then the position in the piece, then those that the scheme computes from the
-                   tokens, such as their pitch
+    queries, keys  coordinates of the tokens and of the keys: index in the sequence, position in the
+                   piece (for keys with a cache: the index again), and those that the scheme
+                   computes from the tokens, such as their pitch
+    pieces         (B, T) int64: the piece of each token; None: a row is one piece
     reach          the greatest distance between two keys, by index
-    first_values   the values of the first layer, which sets them
+    first_values   the values of layer 0, which stores them here
     """
 
     scheme: PositionScheme
@@ -38,11 +39,11 @@ class ForwardPass:
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention of one layer; the position scheme comes with the call.
+    """Multi-head self-attention of one layer; the position scheme is in the ``ForwardPass``.
 
     With gates the output of each head is multiplied by a number from 0 to 2 that is computed from
-    the token, 1 at the beginning of training. With first values each layer but the first mixes a
-    learned share, 0 at the beginning, of the first layer's values into its own (value residuals,
+    the token and initially 1. With first values, each layer except layer 0 interpolates from its
+    own values to those of layer 0, by a learned weight for each head, initially 0 (value residuals,
     Zhou et al. 2024).
     """
 
@@ -56,12 +57,11 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
         self.gates = nn.Parameter(torch.zeros(heads, width)) if config.gates else None
-        mixes = config.first_values and layer > 0
-        self.first_values = nn.Parameter(torch.zeros(heads, 1, 1)) if mixes else None
+        has_weight = config.first_values and layer > 0
+        self.first_values = nn.Parameter(torch.zeros(heads, 1, 1)) if has_weight else None
 
     def forward(self, x: Tensor, shared: ForwardPass) -> Tensor:
-        """(rows, count, width) -> the same."""
-        rows, count, width = x.shape
+        """(B, T, width) -> (B, T, width). Layer 0 stores its values in ``shared``."""
         q, k, v = self._heads(x)
         if shared.first_values is None:
             shared.first_values = v
@@ -71,7 +71,7 @@ class Attention(nn.Module):
         if shared.cache is not None:
             k, v = shared.cache.append(self.layer, k, v)
             k, v = k.to(q.dtype), v.to(q.dtype)
-        mixed = attend(
+        head_outputs = attend(
             q,
             k,
             v,
@@ -85,13 +85,13 @@ class Attention(nn.Module):
         )
         if self.gates is not None:
             gates = 2 * torch.sigmoid(F.linear(x, self.gates)).transpose(1, 2)
-            mixed = mixed * gates[..., None].to(mixed.dtype)
-        out: Tensor = self.out(mixed.transpose(1, 2).reshape(rows, count, width))
+            head_outputs = head_outputs * gates[..., None].to(head_outputs.dtype)
+        out: Tensor = self.out(head_outputs.transpose(1, 2).reshape(x.shape))
         return out
 
     def weights(self, x: Tensor, shared: ForwardPass) -> Tensor:
-        """Compute the attention weights of :meth:`forward` without a cache and before dropout:
-        (rows, heads, count, count)."""
+        """Compute the attention weights of :meth:`forward`, without a cache and before dropout:
+        (B, heads, T, T)."""
         q, k, _ = self._heads(x)
         q, k = shared.scheme.rotate(q, k, shared.queries[0], shared.queries[0])
         terms = shared.scheme.terms(self.layer, reach=shared.reach)
@@ -104,8 +104,7 @@ class Attention(nn.Module):
         return reference.attention_weights(q, k, terms, setting)
 
     def _heads(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Return queries, keys and values of x (rows, count, width): each (rows, heads, count,
-        head_dim)."""
+        """Return queries, keys and values of x (B, T, width): each (B, heads, T, head_dim)."""
         qkv = self.qkv(x).unflatten(2, (3, self.heads, -1))
         return tuple(qkv.permute(2, 0, 3, 1, 4).unbind(0))
 
@@ -132,8 +131,8 @@ class Block(nn.Module):
 @torch.no_grad()
 def attention_weights(model: nn.Module, ids: Tensor, layer: int) -> Tensor:
     """Compute the attention weights of one layer of a :class:`~musictx.model.MusicTransformer`,
-    before dropout: (B, heads, T, T), float32. Row i has the weights of the query ``ids[:, i]``,
-    which sum to 1.
+    before its dropout: (B, heads, T, T), float32. Row i has the weights of the query ``ids[:, i]``,
+    which sum to 1. In training mode, dropout of earlier layers affects them.
 
     ids    (B, T) int64, as in :meth:`MusicTransformer.forward`. If the network reads ids in groups
            (``model.config.group``), T is the number of groups

@@ -19,7 +19,7 @@ from musictx.errors import ConfigError, reason
 from musictx.model.block import Block, ForwardPass
 from musictx.model.cache import Cache, KVCache
 from musictx.model.config import NetworkConfig
-from musictx.model.features import Feature, kind_of
+from musictx.model.features import Feature, feature_class
 
 
 class MusicTransformer(nn.Module):
@@ -63,7 +63,7 @@ class MusicTransformer(nn.Module):
     def _add_feature(self, options: dict[str, Any]) -> str:
         """Build a feature, register it under its name, and return the name."""
         arguments = dict(options)
-        kind = kind_of(arguments.pop("name"))
+        kind = feature_class(arguments.pop("name"))
         try:
             if hasattr(self, kind.name):
                 why = "is listed twice, or is the name of another module"

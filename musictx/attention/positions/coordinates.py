@@ -175,6 +175,6 @@ def token_coordinates(tokenizer: Tokenizer, option: str = "position.name=two_d")
         size, pitches = vocabulary.size, [vocabulary.row("pitch")]
         return {"kind": "grid", "voices": tokenizer.voices, "size": size, "pitches": pitches}
     raise ConfigError(
-        f"{option}: expected a tokenizer with time shifts (performance) or interleaved voices "
-        f"(chorale), not tokenizer={tokenizer.name}"
+        f"{option}: expected tokenizer=performance (with time shifts) or tokenizer=chorale (with "
+        f"interleaved voices), not {tokenizer.name}"
     )

@@ -1,8 +1,8 @@
 """Features: inputs that are computed from the ids so far and added to their embeddings.
 
-``model.features`` is a list of features by name, each with its options. A name is in
-:data:`BUILT_IN` or in :mod:`musictx.registry`, or is the import path ``module:Class`` of a
-:class:`Feature`.
+``model.features`` is a list of features, each with a name and options. The name is a key of
+:data:`BUILT_IN` or of ``FEATURES`` in :mod:`musictx.registry`, or the import path ``module:Class``
+of a :class:`Feature`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from musictx.errors import ConfigError
 from musictx.model.features.base import Feature, NativeForm, Options
 from musictx.tokens.tokenizer import Tokenizer
 
-__all__ = ["BUILT_IN", "Feature", "NativeForm", "Options", "chosen", "kind_of", "with_tokens"]
+__all__ = ["BUILT_IN", "Feature", "NativeForm", "Options", "chosen", "feature_class", "with_tokens"]
 
 #: Name -> import path of the built-in features.
 BUILT_IN = {
@@ -27,45 +27,48 @@ BUILT_IN = {
 }
 
 
-def kind_of(name: str) -> type[Feature]:
-    """The class of a feature by name or import path; ``ConfigError`` where there is none."""
+def feature_class(name: str) -> type[Feature]:
+    """The class of a feature by name or import path. Raises ``ConfigError`` if there is none."""
     path = name if ":" in name else (BUILT_IN | registry.FEATURES).get(name)
     if path is None:
-        names = sorted({*BUILT_IN, *registry.FEATURES})
-        raise ConfigError(f"model.features={name}: expected one of {', '.join(names)}")
-    kind: type[Feature] = imported("model.features", path, Feature)
-    return kind
+        names = ", ".join(sorted({*BUILT_IN, *registry.FEATURES}))
+        raise ConfigError(f"model.features={name}: expected module:Class or one of {names}")
+    feature_type: type[Feature] = imported("model.features", path, Feature)
+    return feature_type
 
 
 def with_tokens(
     chosen: Sequence[Mapping[str, Any]], tokenizer: Tokenizer
 ) -> tuple[dict[str, Any], ...]:
-    """The features ``chosen`` by name and options, complete for the tokens of ``tokenizer``.
+    """Return the ``chosen`` features with all their options and the arguments that follow from
+    ``tokenizer``.
 
-    Raises ``ConfigError`` for an unknown name, for an option that the feature does not have or a
-    value that it may not have, and for tokens without what the feature reads.
+    Raises ``ConfigError`` for an unknown name or option, an invalid value, and a tokenizer without
+    the tokens that the feature reads.
     """
     features = []
     for feature in chosen:
         options = dict(feature)
         name = str(options.pop("name"))
-        kind = kind_of(name)
-        names = _option_names(kind)
+        feature_type = feature_class(name)
+        names = _option_names(feature_type)
         for option in options:
             if option not in names:
-                has = f"which has {', '.join(names)}" if names else "which has none"
-                raise ConfigError(f"model.features: {option} is no option of {name}, {has}")
-        given = dataclasses.asdict(kind.options(**options))
-        features.append({"name": name, **given, **kind.of_tokens(tokenizer)})
+                expected = ", ".join(names) or "none"
+                raise ConfigError(f"model.features: {name} has no {option}; options: {expected}")
+        options = dataclasses.asdict(feature_type.options(**options))
+        features.append({"name": name, **options, **feature_type.of_tokens(tokenizer)})
     return tuple(features)
 
 
 def chosen(features: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The name and options of each of ``features``, without the arguments that follow from the
-    tokens, which :func:`with_tokens` adds."""
-    every = [("name", *_option_names(kind_of(feature["name"]))) for feature in features]
-    return [{n: f[n] for n in names if n in f} for f, names in zip(features, every)]
+    """Return the name and options of each of ``features``, without the arguments that
+    :func:`with_tokens` adds."""
+    return [
+        {n: f[n] for n in ("name", *_option_names(feature_class(f["name"]))) if n in f}
+        for f in features
+    ]
 
 
-def _option_names(kind: type[Feature]) -> list[str]:
-    return [field.name for field in dataclasses.fields(kind.options)]
+def _option_names(feature_type: type[Feature]) -> list[str]:
+    return [field.name for field in dataclasses.fields(feature_type.options)]

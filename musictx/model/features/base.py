@@ -1,8 +1,8 @@
 """Base class of features: inputs of the network that are computed from the ids so far.
 
 One file holds all of a feature: the options that a user sets, the arguments that follow from the
-tokens, which values of a model folder are refused, the network, and, if it has one, its form in C++
-(a header of the same name). CONTRIBUTING.md has the recipe.
+tokenizer, and the computation in torch; a header of the same name may hold the computation in C++.
+CONTRIBUTING.md has the recipe.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from musictx.errors import ConfigError
 from musictx.tokens.controls import KNOWN, STREAM
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Former names of members of features -> the present ones, as in
-#: :data:`musictx.tokens.tokenizer.FORMER`; they work until the next minor version.
+#: {former name of a member of features: present name}. The former names work until the next minor
+#: version, as in :data:`musictx.tokens.tokenizer.FORMER`.
 FORMER = {
     "finish": "add_to_output",
     "longest": "lookback",
@@ -33,22 +33,23 @@ FORMER = {
 
 @dataclass
 class Options(checks.CheckedOptions):
-    """The options of a feature, here none. A subclass sets ``prefix``, which precedes the names of
-    its options in error messages."""
+    """The options of a feature; this base class has none. Error messages put ``prefix``, which a
+    subclass sets, before the name of an option."""
 
     prefix = "model.features"
 
 
 class NativeForm(NamedTuple):
-    """A feature as the step of decoding in C++ reads it.
+    """A feature with its weights, for the decoding step in C++.
 
-    header  the C++ file; after its fields, the struct there has those members of ``Feature`` in
-            ``feature.h`` of the native step that it overrides: read, embed, add_to_output, score
+    header  the C++ file with a struct derived from ``Feature`` (speed/native/feature.h), which
+            overrides some of read, embed, add_to_output and score
     struct  the name of the struct
-    fields  name -> value, in the order in which the struct declares them: tensors and sequences of
-            whole numbers become ``const int64_t*``, other tensors ``const float*``, ``None`` a null
-            pointer, whole numbers ``int64_t``
-    scores  (numbers, width): what the output is multiplied with before ``score`` is called
+    fields  {name: value} in the order in which the struct declares them. Integer tensors and
+            sequences become ``const int64_t*``, float tensors ``const float*``, ``None`` a null
+            pointer, integers ``int64_t``
+    scores  (outputs, width): the matrix that is multiplied with the output of the network; the
+            product is an argument of ``score``
     """
 
     header: Path
@@ -60,28 +61,29 @@ class NativeForm(NamedTuple):
 class Feature(nn.Module):
     """Computes a state from the ids so far, adds vectors to the embeddings, scores the next id.
 
-    A feature follows from the ids alone. It gives the network no new information, but saves it
-    layers and training that finding this would take. It never looks ahead, nor back beyond the
-    beginning of a piece: so causality, packed pieces and decoding with a cache work as without it.
+    A feature follows from the ids alone. It gives the network no new information, but saves the
+    layers and the training that it would take to compute the same. It never reads later ids, nor
+    ids before the beginning of a piece, so causality, packed pieces and decoding with a cache work
+    as without it.
 
     The constructor is ``Feature(size, width, **arguments)``, for ``size`` ids and a network of
     ``width`` channels; the arguments are its options and those of :meth:`of_tokens`.
     """
 
-    #: What it is called in ``model.features``, and in the names of its weights.
+    #: Its name in ``model.features`` and in the keys of its weights.
     name: ClassVar[str]
     #: The dataclass of the options that a user sets.
     options: ClassVar[type] = Options
-    #: How many ids before the first new one :meth:`read` looks at; ``None``: all in the cache.
+    #: The number of ids before the new ones that :meth:`read` needs; ``None``: all in the cache.
     lookback: int | None = None
-    #: Whether few tokens of a training step use any one row of its tables: then these learn at the
-    #: higher rate of tables (``optim.table_lr``).
+    #: Whether only few tokens of a training step use each row of its tables. Such tables learn at
+    #: their own, higher rate (``optim.table_lr``).
     sparse: bool = True
-    #: Whether it reads the ids as :meth:`disturb` leaves them, as the embedding does, or unchanged.
+    #: Whether it reads the ids after :meth:`disturb`, as the embedding does, or the original ids.
     reads_disturbed: bool = False
-    #: Where a feature is added to a trained model, its parameters begin at zero, except for these:
-    #: they are only ever multiplied with others that begin at zero, and if both did, neither could
-    #: learn.
+    #: The parameters that stay random when a feature is added to a trained model; all others are
+    #: set to zero. These are only multiplied with parameters that are zero; if both factors were
+    #: zero, neither would get a gradient.
     random_when_added: tuple[str, ...] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -91,46 +93,48 @@ class Feature(nn.Module):
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        """The arguments that follow from the tokens, as plain values.
+        """The arguments that follow from the tokenizer, as plain values.
 
-        Raises ``ConfigError`` for tokens that do not have what the feature reads."""
+        Raises ``ConfigError`` for a tokenizer without the tokens that the feature reads."""
         return {}
 
     def disturb(self, ids: Tensor) -> Tensor:
-        """``ids`` (B, T) int64 as the network reads them; in training they may be wrong."""
+        """The ids that the network reads in place of ``ids`` (B, T) int64, such as some random ones
+        in training."""
         return ids
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Any:
         """The state of this feature after each of ``ids`` (B, T) int64, as tensors (B, T, ...).
 
-        ``earlier`` (B, N) are the ids before the first of them, at most ``lookback``, -1 where one
-        is missing; ``places`` (B, T) are places in pieces: place 0 opens a piece, and ids before it
-        are not read.
+        earlier  (B, N) the ids before ``ids``, at most ``lookback``; -1: missing
+        places   (B, T) the positions of ``ids`` in their pieces. 0 is the first id of a piece; ids
+                 before it must not affect the state
         """
         return None
 
     def embed(self, x: Tensor, seen: Any) -> Tensor:
-        """Embeddings ``x`` (B, T, width) and what this feature adds to them."""
+        """Embeddings ``x`` (B, T, width) plus the vectors of this feature. ``seen`` is the result
+        of :meth:`read`."""
         return x
 
     def add_to_output(self, x: Tensor, seen: Any) -> Tensor:
-        """``x`` (B, T, width) after the last layer, before its norm, and what is added to it."""
+        """The output of the last layer before the norm, ``x`` (B, T, width), plus vectors."""
         return x
 
     def score(self, logits: Tensor, x: Tensor, seen: Any) -> Tensor:
-        """``logits`` (B, T, vocab) in float32 of the next id, and what is added to them; ``x``
-        (B, T, width) is what the output matrix reads."""
+        """The ``logits`` (B, T, vocab) of the next id plus the scores of this feature. ``x``
+        (B, T, width) is the input of the output matrix."""
         return logits
 
     def native(self) -> NativeForm | None:
-        """The feature in C++ with its weights as they are now; ``None``: steps stay in torch."""
+        """The feature in C++ with its current weights; ``None``: decoding steps run in torch."""
         return None
 
     def native_form(
         self, struct: str, attributes: str, scores: Tensor | None = None, **others: Any
     ) -> NativeForm:
-        """The form whose ``struct`` is in the header of the same name as the feature's file: its
-        fields are these ``attributes`` of the feature, with blanks between, then the ``others``."""
+        """The native form with the header of the same name as the feature's file. The fields of the
+        struct are the ``attributes`` of the feature, names separated by spaces, then ``others``."""
         header = Path(inspect.getfile(type(self))).with_suffix(".h")
         fields = {name: getattr(self, name) for name in attributes.split()} | others
         return NativeForm(header, struct, fields, scores)
@@ -140,31 +144,34 @@ class Feature(nn.Module):
         def __getattr__(self, name: str) -> Tensor: ...  # the tables, by their names
 
     def register_tables(self, **tables: Tensor) -> None:
-        """Tables that follow from the arguments and are not saved."""
+        """Register buffers that follow from the arguments and are not saved."""
         for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)
 
     keep = register_tables  #: its former name
 
 
-def events_of(tokenizer: Tokenizer, feature: str) -> dict[str, list[list[int]]]:
-    """Which ids take time (``steps``), strike (``starts``) and release (``ends``) a pitch and set
-    the loudness of what follows (``loudness``), as ranges [first, stop, value]; with control tokens
-    those at which nothing sounds any more (``resets``). ``ConfigError`` for tokens without."""
-    table = tokenizer.vocabulary
+def event_arguments(tokenizer: Tokenizer, feature: str) -> dict[str, list[list[int]]]:
+    """Return the arguments of features of event tokens, as rows [first, stop, value] of ids.
+
+    ``steps`` are the ids that take time, ``starts`` and ``ends`` those that start and end a pitch,
+    ``loudness`` those that set the loudness of the following notes, and ``resets``, with control
+    tokens only, those after which nothing sounds. Raises ``ConfigError`` for other tokens."""
+    vocabulary = tokenizer.vocabulary
     kinds = {"steps": "time_shift", "starts": "note_on", "ends": "note_off"}
-    if table is None or not {*kinds.values(), "velocity"} <= set(table.kinds):
+    if not {*kinds.values(), "velocity"} <= set(vocabulary.kinds):
         raise ConfigError(
-            f"model.features={feature}: expected tokenizer=performance, whose notes start and end, "
+            f"model.features={feature}: expected tokenizer=performance, with note_on and note_off, "
             f"not {tokenizer.name}"
         )
-    arguments = {name: [table.row(kind)] for name, kind in kinds.items()}
-    if STREAM in table.kinds:
-        arguments["resets"] = [table.row(KNOWN), table.row(STREAM)]
-    return arguments | {"loudness": [table.row("velocity")]}
+    arguments = {name: [vocabulary.row(kind)] for name, kind in kinds.items()}
+    if STREAM in vocabulary.kinds:
+        arguments["resets"] = [vocabulary.row(KNOWN), vocabulary.row(STREAM)]
+    return arguments | {"loudness": [vocabulary.row("velocity")]}
 
 
 def joined(ids: Tensor, earlier: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """All ids (B, N + T) and their places; negative ones are before the piece's beginning."""
-    back = torch.arange(-earlier.shape[1], 0, device=ids.device)
-    return torch.cat([earlier, ids], 1), torch.cat([places[:, :1] + back, places], 1)
+    """Return all ids (B, N + T), earlier and new, and their places. Places are negative before the
+    piece of the first new id. The arguments are those of :meth:`Feature.read`."""
+    offsets = torch.arange(-earlier.shape[1], 0, device=ids.device)
+    return torch.cat([earlier, ids], 1), torch.cat([places[:, :1] + offsets, places], 1)

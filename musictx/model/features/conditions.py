@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from musictx.config.checks import option
 from musictx.errors import ConfigError
-from musictx.model.features.base import NativeForm, Options, events_of
+from musictx.model.features.base import NativeForm, Options, event_arguments
 from musictx.model.features.pitches import NEVER, TIMES, PitchFeature, class_of, history, latest
 from musictx.tokens.controls import CONTROLS, MARKS
 from musictx.tokens.tokenizer import Tokenizer
@@ -123,7 +123,7 @@ class Conditions(PitchFeature):
                 "model.features=conditions: expected tokenizer=performance with "
                 "tokenizer.controls=true, whose control tokens say what is asked"
             )
-        events = events_of(tokenizer, cls.name)
+        events = event_arguments(tokenizer, cls.name)
         controls = [list(table.range(name)) for name in CONTROLS]
         marks = [table.id(mark) for mark in MARKS]
         arguments = {name: events[name] for name in ("steps", "starts", "ends")}

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
-from musictx.model.features.base import NativeForm, events_of
+from musictx.model.features.base import NativeForm, event_arguments
 from musictx.model.features.pitches import TIMES, class_of, history, time_classes
 from musictx.model.features.predicted import Predicted, Predictions
 from musictx.tokens.tokenizer import Tokenizer
@@ -95,7 +95,7 @@ class MotifMemory(Predicted):
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        events = events_of(tokenizer, cls.name)
+        events = event_arguments(tokenizer, cls.name)
         return {name: events[name] for name in ("steps", "starts", "loudness")}
 
     @torch.no_grad()

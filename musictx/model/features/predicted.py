@@ -1,7 +1,7 @@
-"""Base of features that predict ids: what would come next if a passage came again, or is given.
+"""Base class of features that predict ids, such as what followed an earlier, equal passage.
 
-:meth:`Feature.read` of a subclass finds the place from which the ids are taken. Each id has a class
-of confidence, such as the length of the passage that came again; learned weights by class score it.
+:meth:`Feature.read` of a subclass finds the predicted ids. Each has a class of confidence, such as
+the length of the repeated passage; learned weights of its class raise or lower its logit.
 
 Related: the neural cache (Grave et al. 2017), pointer networks (Vinyals et al. 2015).
 """
@@ -19,11 +19,11 @@ from musictx.model.features.base import Feature
 
 @dataclass
 class Predictions:
-    """``K`` ids that may follow each of (B, T) ids: the state of a feature, which may add fields.
+    """``K`` ids that may follow each of (B, T) ids. The state of a feature; subclasses add fields.
 
-    ids    (B, T, K): 0 where there is none
+    ids    (B, T, K): the predicted ids; 0: none
     trust  (B, T, K): the class of confidence in each
-    field  (B, T): which field of a group is next; 0 for tokens that are no groups
+    field  (B, T): the field of its group to which the next id belongs; 0 for tokens without groups
     """
 
     ids: Tensor
@@ -34,7 +34,8 @@ class Predictions:
 class Predicted(Feature):
     """Scores of predicted ids.
 
-    classes  of confidence;  scores  (fields * K * classes, width) by field, number and class
+    classes  the number of classes of confidence
+    scores   (fields * K * classes, width): by field, number of the id (0 to K - 1), class
     """
 
     classes: int
@@ -47,6 +48,6 @@ class Predicted(Feature):
         return logits.scatter_add(2, seen.ids, scores.to(logits.dtype))
 
     def _by_class(self, seen: Predictions) -> Tensor:
-        """(B, T, K): the row of each number and class in a table of both."""
+        """The row of each predicted id in a table by number and class: (B, T, K)."""
         number = torch.arange(seen.ids.shape[2], device=seen.ids.device)
         return seen.trust + number * self.classes

@@ -1,4 +1,4 @@
-// For one new token what sounding.py computes, and what it is compared with.
+// What sounding.py computes, for one new token.
 #pragma once
 #include "pitches.h"
 
@@ -9,8 +9,8 @@ struct Sounding : PitchFeature {
   struct Seen {
     std::vector<int64_t> state, rows;
   };
-  // scores: of starts, of ends by state; of chords
-  const int64_t *loud, *resets, *state_of;  // by id, by id, by age
+  // `scores` has rows for starts by state, for ends by state, and for chords.
+  const int64_t *level_of, *resets, *state_of;  // by id, by id, by steps since the start
   const float *states, *context;
   int64_t levels, recent, times, state_count, ages;
 
@@ -30,7 +30,7 @@ struct Sounding : PitchFeature {
     for (int64_t n = begin; n < past.count; n++) {
       const int64_t id = past.ids[n];
       time += steps[id];
-      if (loud[id] > 0) level = loud[id];
+      if (level_of[id] > 0) level = level_of[id];
       if (starts[id] >= 0) {
         struck[starts[id]] = time;
         silent[starts[id]] = 0;
@@ -63,7 +63,7 @@ struct Sounding : PitchFeature {
       if (state[p] > 0) add(x, states + (p * state_count + state[p] - 1) * width, width);
     for (const int64_t row : rows) add(x, context + row * width, width);
   }
-  // `scored`: what x says of each state of starts, of ends, and of each chord.
+  // `scored`: the score of each state for starts, then for ends, and the weight of each chord.
   void score(const History&, const Seen& seen, const float* scored, float* logits,
              int64_t vocabulary) const {
     const std::vector<int64_t>& state = seen.state;

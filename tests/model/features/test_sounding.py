@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from musictx.model.features.pitches import NEVER, TIMES
-from musictx.model.features.sounding import AFTER_STEPS, AGE_STEPS, Sounding
+from musictx.model.features.sounding import SILENT_STEPS, SOUNDING_STEPS, Sounding
 
 #: 0..3 nothing; 4..11 start pitches 60..67, 12..19 end them; 20..59 take 1..40 steps; 60..63: loud
 VOCAB, PITCHES, LEVELS = 64, 8, 5
@@ -55,9 +55,9 @@ class Loop:
         for pitch, at in self.struck.items():
             age = self.time - at
             if pitch in self.down:
-                found[pitch] = 1 + sum(age >= bound for bound in AGE_STEPS)
-            elif age < AFTER_STEPS[-1]:
-                found[pitch] = 2 + len(AGE_STEPS) + sum(age >= bound for bound in AFTER_STEPS)
+                found[pitch] = 1 + sum(age >= bound for bound in SOUNDING_STEPS)
+            elif age < SILENT_STEPS[-1]:
+                found[pitch] = 2 + len(SOUNDING_STEPS) + sum(age >= bound for bound in SILENT_STEPS)
         return found
 
     def rows(self) -> list[int]:
