@@ -1,4 +1,4 @@
-// For one new token what conditions.py computes, and what it is compared with.
+// What conditions.py computes, for one new token.
 #pragma once
 #include "pitches.h"
 
@@ -10,7 +10,8 @@ struct Conditions : PitchFeature {
     std::vector<int64_t> rows, starts, ends;
     int64_t gap;
   };
-  // scores: of starts, of ends by state; of the exact shift and those past it; of chords
+  // `scores` has rows for starts by state, for ends by state, for the exact shift, for shifts past it,
+  // and for chords.
   const int64_t *part, *control, *row;                  // by id
   const int64_t *first_rows, *start_class, *end_class;  // by control, by time
   const float *context, *coming, *ending;
@@ -39,7 +40,7 @@ struct Conditions : PitchFeature {
     seen.gap = never;
     if (here && at[KNOWN] >= 0 && at[KNOWN] < at[STREAM]) {
       const int64_t moment = time - time_at[HERE];  // on the clock of the given notes
-      // What is written of this step begins after the last shift of time.
+      // The music of the current step begins after the last time shift.
       std::vector<char> struck(pitches, 0), ended(pitches, 0);
       for (int64_t n = past.count - 1; n > at[HERE] && !steps[ids[n]]; n--) {
         if (starts[ids[n]] >= 0) struck[starts[ids[n]]] = 1;

@@ -1,15 +1,15 @@
 """The controls of a window and the given notes ahead, at every token.
 
-A window may begin with control tokens and with given notes (``tokens/controls.py``). Both stand
-hundreds of tokens before the music that they are about, and the given notes count time from
+A window may begin with control tokens and with given notes (``tokens/controls.py``). Both are
+hundreds of tokens before the music to which they apply, and the given notes count time from
 ``here``; early in training a model attends to neither. This feature adds to each token
 
-- the level of every control, and the part of the window that the token is in;
-- after ``here``, for every pitch, the time until a given note of it is next struck, and until one
-  next ends; and the time until any given event. A given event of this very step that is written
-  already does not count;
+- the level of every control, and the part of the window to which the token belongs;
+- after ``here``, for every pitch, the time until its next given start and until its next given end;
+  and the time until the next given event of any pitch. A given event of the current step does not
+  count once the music has an equal one;
 
-and it scores each candidate: the start or end of a note by the time until it is given and by its
+and it scores each id: the start or end of a note by the time until it is given, and by its
 intervals to the given notes that come soon, as in ``sounding.py``; a time shift by whether it leads
 exactly to the next given event, or past it.
 """
@@ -30,9 +30,11 @@ from musictx.model.features.pitches import NEVER, TIMES, PitchFeature, class_of,
 from musictx.tokens.controls import CONTROLS, MARKS
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Classes of time until a given note is struck, and until one ends, by upper bounds in steps.
+#: Upper bounds, in steps, of the classes of time until the next given start, and until the next
+#: given end, of a pitch; a last class has none.
 START_STEPS, END_STEPS = (1, 4, 10, 25, 50, 100, 200, 400), (1, 10, 50, 200)
-#: Parts of a window: before all marks, given notes, music, music to be composed.
+#: Parts of a window: before any mark, then from each of the marks on: given notes, earlier music,
+#: composed music.
 PARTS = BEFORE_MARKS, KNOWN, STREAM, HERE = range(4)
 
 
@@ -40,7 +42,8 @@ class ConditionState(NamedTuple):
     """The state after each of (B, T) tokens, all int64.
 
     rows    (B, T, K): rows of the table ``Conditions.context``: part, levels, time
-    starts  (B, T, pitches): 0 where no start is given, else 1 + its class; ``ends`` alike
+    starts  (B, T, pitches): 0 if no start is given, else 1 + the class of the time until it
+    ends    the same for ends
     gap     (B, T): steps until the next given event, ``NEVER`` if there is none
     """
 
@@ -56,21 +59,19 @@ class ConditionOptions(Options):
 
     chords: int = option(
         8,
-        "number of learned weightings by which a candidate is scored for its intervals to given "
-        "notes ahead",
+        "number of learned interval profiles that score the next note by the given notes ahead",
         low=0,
     )
 
 
 class Conditions(PitchFeature):
-    """Embeddings of controls and given notes ahead, and scores of what may come next.
+    """Embeddings of controls and of given notes ahead, and scores of the next id.
 
-    controls  of each control the range [first, stop) of its ids, by level
-    marks     the ids after which given notes, the music, and the music to be composed begin
-    events    the other arguments of :class:`PitchFeature`
+    controls  the range [first, stop) of the ids of each control, in order of their levels
+    marks     the ids of the marks ``known``, ``stream`` and ``here``
 
-    All parameters begin at zero, or so that they have no effect: a trained model to which the
-    feature is added computes the same as before at first.
+    The other arguments are those of :class:`PitchFeature`. At first the feature has no effect: a
+    trained model to which it is added computes the same logits as before.
     """
 
     name = "conditions"
@@ -86,9 +87,9 @@ class Conditions(PitchFeature):
         controls: list[list[int]],
         marks: list[int],
         chords: int = 8,
-        **events: Any,
+        **pitch_arguments: Any,
     ) -> None:
-        super().__init__(size, width, chords=chords, **events)
+        super().__init__(size, width, chords=chords, **pitch_arguments)
         part, control, row = (torch.full((size,), unset) for unset in (0, -1, 0))
         part[marks] = torch.tensor(PARTS[1:])
         first_rows, count = [], len(PARTS)
@@ -112,78 +113,76 @@ class Conditions(PitchFeature):
         self.ending = nn.Parameter(torch.zeros(self.pitches * (1 + len(END_STEPS)), width))
         self.start_scores = nn.Parameter(torch.zeros(1 + len(START_STEPS), width))
         self.end_scores = nn.Parameter(torch.zeros(1 + len(END_STEPS), width))
-        #: For the shift that leads to the next given event; for those that lead past it.
+        #: For the time shift to the next given event, and for those past it.
         self.shift_scores = nn.Parameter(torch.zeros(2, width))
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        table = tokenizer.vocabulary
-        if not {"note_off", *CONTROLS, *MARKS} <= set(table.kinds):
+        vocabulary = tokenizer.vocabulary
+        if not {"note_off", *CONTROLS, *MARKS} <= set(vocabulary.kinds):
             raise ConfigError(
                 "model.features=conditions: expected tokenizer=performance with "
-                "tokenizer.controls=true, whose control tokens say what is asked"
+                "tokenizer.controls=true"
             )
         events = event_arguments(tokenizer, cls.name)
-        controls = [list(table.range(name)) for name in CONTROLS]
-        marks = [table.id(mark) for mark in MARKS]
+        controls = [list(vocabulary.range(name)) for name in CONTROLS]
+        marks = [vocabulary.id(mark) for mark in MARKS]
         arguments = {name: events[name] for name in ("steps", "starts", "ends")}
         return {**arguments, "controls": controls, "marks": marks}
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> ConditionState:
         """The state after each of ``ids``; see :meth:`Feature.read`."""
-        every, index, begins, new = history(ids, earlier, places)
-        begins = begins[:, new]
+        all_ids, index, start, new = history(ids, earlier, places)
+        start = start[:, new]
         rows, count = ids.shape
-        part, control = self.part[every], self.control[every]
+        part, control = self.part[all_ids], self.control[all_ids]
 
-        def last(marked: Tensor) -> Tensor:
-            """(B, N): where the last marked token is, -1 if there is none."""
-            return torch.where(marked, index, -1).cummax(1).values
+        def last(matches: Tensor) -> Tensor:
+            """The index (B, N) of the last token so far that ``matches``, -1 if there is none."""
+            return torch.where(matches, index, -1).cummax(1).values
 
-        given, stream, here = (last(part == which) for which in PARTS[1:])
-        in_given = given > stream
-        at_given, at_stream, at_here = (
-            torch.where(at[:, new] >= begins, at[:, new], -1) for at in (given, stream, here)
-        )
-        place = torch.where(at_given > at_stream, KNOWN, BEFORE_MARKS)
-        place = torch.where(at_stream > at_given, STREAM, place)
-        place = torch.where((at_here > at_stream) & (at_stream >= 0), HERE, place)
-        context_rows = [place]
-        row = self.row[every]
+        marks = [last(part == mark) for mark in PARTS[1:]]
+        is_known = marks[0] > marks[1]  # the token is in the given notes
+        known, stream, here = (torch.where(at[:, new] >= start, at[:, new], -1) for at in marks)
+        part = torch.where(known > stream, KNOWN, BEFORE_MARKS)
+        part = torch.where(stream > known, STREAM, part)
+        part = torch.where((here > stream) & (stream >= 0), HERE, part)
+        context_rows = [part]
+        row = self.row[all_ids]
         for number in range(len(self.first_rows)):
             at = last(control == number)[:, new]
             level = row.gather(1, at.clamp(min=0))
-            context_rows.append(torch.where(at >= begins, level, self.first_rows[number]))
+            context_rows.append(torch.where(at >= start, level, self.first_rows[number]))
 
         starts = torch.zeros(rows, count, self.pitches, dtype=torch.int64, device=ids.device)
         ends, gap = starts, torch.full((rows, count), NEVER, device=ids.device)
-        ahead = (place == HERE) & (at_given >= 0) & (at_given < at_stream)
-        # To look at one number would wait for a GPU.
-        if ids.is_cuda or torch.compiler.is_compiling() or bool(ahead.any()):
-            time = self.steps[every].cumsum(1)
+        has_given = (part == HERE) & (known >= 0) & (known < stream)
+        # On a GPU, to read whether there are any would make the CPU wait.
+        if ids.is_cuda or torch.compiler.is_compiling() or bool(has_given.any()):
+            time = self.steps[all_ids].cumsum(1)
             now = time[:, new].contiguous()
-            clock = [time.gather(1, at.clamp(min=0)) for at in (at_given, at_stream, at_here)]
-            moment = clock[0] + now - clock[2]  # now, on the clock of the given notes
-            # The index of the first token that is written at the present step.
-            since = torch.maximum(torch.searchsorted(time, now), at_here + 1)
-            gaps = []
-            for events in (self.starts[every], self.ends[every]):
-                given_events = torch.where(in_given, events, -1)
-                order = latest(events, index.int() + 1, self.pitches, new)
-                when = _next(given_events, time, moment, at_given, order > since[..., None])
-                is_given = ahead[..., None] & (when <= clock[1][..., None])
-                gaps.append(torch.where(is_given, when - moment[..., None], NEVER))
+            begin, end, zero = (time.gather(1, at.clamp(min=0)) for at in (known, stream, here))
+            moment = begin + now - zero  # now, on the clock of the given notes
+            # The index of the first token at the current step.
+            step_start = torch.maximum(torch.searchsorted(time, now), here + 1)
+            gaps, order = [], index.int() + 1
+            for events in (self.starts[all_ids], self.ends[all_ids]):
+                given_events = torch.where(is_known, events, -1)
+                is_written = latest(events, order, self.pitches, new) > step_start[..., None]
+                then = _next_times(given_events, time, moment, known, is_written)
+                is_given = has_given[..., None] & (then <= end[..., None])
+                gaps.append(torch.where(is_given, then - moment[..., None], NEVER))
             starts, ends = (
-                torch.where(each < NEVER, 1 + class_of(each, table), 0)
-                for each, table in zip(gaps, (self.start_class, self.end_class))
+                torch.where(steps < NEVER, 1 + class_of(steps, classes), 0)
+                for steps, classes in zip(gaps, (self.start_class, self.end_class))
             )
             gap = torch.minimum(gaps[0].amin(-1), gaps[1].amin(-1))
         context_rows.append(self.first_time + class_of(gap, self.time_class))
         return ConditionState(torch.stack(context_rows, -1), starts, ends, gap)
 
     def embed(self, x: Tensor, seen: ConditionState) -> Tensor:
-        """Embeddings ``x`` (B, T, width) and the vectors of controls and given notes."""
+        """Embeddings ``x`` (B, T, width) plus the vectors of controls and given notes."""
         context = F.embedding_bag(seen.rows.flatten(0, 1), self.context, mode="sum")
         x = self.embed_states(x + context.view_as(x), seen.starts, self.coming)
         return self.embed_states(x, seen.ends, self.ending)
@@ -195,8 +194,8 @@ class Conditions(PitchFeature):
         exact, past = F.linear(x, self.shift_scores).float().split(1, -1)
         gap = seen.gap[..., None]
         shifts = (self.steps > 0) & (gap < NEVER)
-        leads = shifts & (self.steps == gap.clamp(max=self.longest_shift))
-        return logits + exact * leads + past * (shifts & (self.steps > gap))
+        is_exact = shifts & (self.steps == gap.clamp(max=self.longest_shift))
+        return logits + exact * is_exact + past * (shifts & (self.steps > gap))
 
     def native(self) -> NativeForm:
         return self.pitch_form(
@@ -213,32 +212,34 @@ class Conditions(PitchFeature):
         )
 
 
-def _next(pitch: Tensor, time: Tensor, moment: Tensor, first: Tensor, written: Tensor) -> Tensor:
-    """(B, T, pitches): the time of the next event of each pitch, 2 ``NEVER`` where there is none.
+def _next_times(
+    pitch: Tensor, time: Tensor, moment: Tensor, first: Tensor, is_written: Tensor
+) -> Tensor:
+    """Return the time of the next event of each pitch: (B, T, pitches), 2 ``NEVER`` for none.
 
-    pitch    (B, N): the pitch of each token that is an event, -1 for other tokens
-    time     (B, N): ascending times of the tokens
-    moment   (B, T): the present time; only events at it or later count
-    first    (B, T): index of the first token that counts
-    written  (B, T, pitches): whether the event at the present time is written already, so that only
-             later ones count
+    pitch       (B, N): the pitch of each token that is an event, -1 for other tokens
+    time        (B, N): ascending times of the tokens
+    moment      (B, T): the current time; only events at it or later count
+    first       (B, T): index of the first token that counts
+    is_written  (B, T, pitches): whether the music has an event of the pitch at the current time, so
+                that only later ones count
     """
     rows, total = pitch.shape
-    pitches = written.shape[-1]
+    pitches = is_written.shape[-1]
     # Tokens in reverse order, after an entry for "none"; contiguous in memory, as in ``latest``.
     table = time.new_full((rows, pitches + 1, total + 1), 2 * NEVER)
-    at = torch.where(pitch >= 0, pitch, pitches)
-    table[:, :, 1:].scatter_(1, at.flip(1)[:, None], time.flip(1)[:, None])
-    coming = table.cummin(2).values  # from each token on
-    now = torch.maximum(torch.searchsorted(time, moment), first.clamp(min=0))
-    later = torch.searchsorted(time, moment, right=True)
-    then, after = (
-        coming.gather(2, (total - where)[:, None].expand(-1, pitches + 1, -1))[:, :-1]
-        for where in (now, later)
+    column = torch.where(pitch >= 0, pitch, pitches)
+    table[:, :, 1:].scatter_(1, column.flip(1)[:, None], time.flip(1)[:, None])
+    next_time = table.cummin(2).values  # from each token on
+    at_moment = torch.maximum(torch.searchsorted(time, moment), first.clamp(min=0))
+    after_moment = torch.searchsorted(time, moment, right=True)
+    then, later = (
+        next_time.gather(2, (total - index)[:, None].expand(-1, pitches + 1, -1))[:, :-1]
+        for index in (at_moment, after_moment)
     )
-    return torch.where(written, after.transpose(1, 2), then.transpose(1, 2)).contiguous()
+    return torch.where(is_written, later.transpose(1, 2), then.transpose(1, 2)).contiguous()
 
 
 def _classes(bounds: tuple[int, ...]) -> Tensor:
-    """The class of a time in steps; from the last entry on, always the same."""
+    """Return the class of each time in steps; longer times have the class of the last entry."""
     return torch.bucketize(torch.arange(bounds[-1] + 1), torch.tensor(bounds), right=True)

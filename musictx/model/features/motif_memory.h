@@ -1,4 +1,4 @@
-// For one new token what motif_memory.py computes, and what it is compared with.
+// What motif_memory.py computes, for one new token.
 #pragma once
 #include <algorithm>
 
@@ -7,16 +7,16 @@
 namespace {
 
 struct Echoes : Predicted {
-  // As constants of motif_memory.py.
+  // The constants of motif_memory.py.
   static constexpr int64_t LENGTHS[] = {3, 4, 6, 8, 12, 16, 32}, CLASSES = 8;
   static constexpr int64_t MOST_NOTES = 32, FARTHEST = 1024;
 
   struct Seen : Predictions<3> {
     int64_t pitch = 0, steps = 0, level = 0;
   };
-  const int64_t *steps, *starts, *loud;  // by id
+  const int64_t *steps, *starts, *level_of;  // by id
   const int64_t* time_class;
-  const int64_t *on_id, *step_id, *loud_id;  // by pitch, steps, level
+  const int64_t *start_id, *step_id, *level_id;  // by pitch, steps, level
   const float *in_length, *in_pitch, *in_steps, *in_level;
   int64_t longest, times;
 
@@ -30,7 +30,7 @@ struct Echoes : Predicted {
     for (int64_t n = std::max<int64_t>(past.count - 1 - past.place, 0); n < past.count; n++) {
       const int64_t id = past.ids[n];
       time += steps[id];
-      if (loud[id] > 0) level = loud[id];
+      if (level_of[id] > 0) level = level_of[id];
       if (starts[id] >= 0) notes.push_back({starts[id], time, level});
     }
     const int64_t last = static_cast<int64_t>(notes.size()) - 1;
@@ -50,8 +50,8 @@ struct Echoes : Predicted {
     seen.pitch = then.pitch;
     seen.steps = std::max<int64_t>(gap - (time - notes[last].time), 0);
     seen.level = then.level;
-    const int64_t ids[] = {on_id[seen.pitch], step_id[std::min(seen.steps, longest)],
-                           loud_id[seen.level]};
+    const int64_t ids[] = {start_id[seen.pitch], step_id[std::min(seen.steps, longest)],
+                           level_id[seen.level]};
     std::copy_n(ids, 3, seen.ids);
     std::fill_n(seen.trust, 3, length);
   }

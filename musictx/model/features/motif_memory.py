@@ -1,12 +1,12 @@
-"""The continuation of repeated motifs (the feature ``echoes``), in tokens of events.
+"""The continuation of repeated motifs (the feature ``echoes``), for event tokens.
 
-Music repeats motifs, and a small network rarely attends to the earlier place. This feature looks
-for the longest run of pitches that ends with the last note and occurred earlier in the piece, and
-gives what followed there: the pitch, how many steps from now it would come, and its loudness.
-Learned weights by the length of the run raise the logits of these three tokens.
+Music repeats motifs, but a small network rarely attends to the earlier occurrence. This feature
+finds the longest run of pitches that ends with the last note and occurred earlier in the piece. It
+predicts the note that followed there: its pitch, the number of steps until its start, and its
+loudness. Scores learned for each length of the run are added to the logits of these three ids.
 
-Related: :mod:`musictx.chorale`'s ``repeats`` on a grid, ``bars`` for music in bars, the neural
-cache (Grave et al. 2017).
+Related: the features ``repeats`` on a grid (:mod:`musictx.chorale`) and ``bars`` for music in bars;
+the neural cache (Grave et al. 2017).
 """
 
 from __future__ import annotations
@@ -24,23 +24,25 @@ from musictx.model.features.pitches import TIMES, class_of, history, time_classe
 from musictx.model.features.predicted import Predicted, Predictions
 from musictx.tokens.tokenizer import Tokenizer
 
-#: The lengths, in notes, with which the classes of runs begin; class 0: a shorter run, or none.
+#: The shortest run, in notes, of each class from 1 on; class 0: a shorter run, or none.
 LENGTHS = (3, 4, 6, 8, 12, 16, 32)
 CLASSES = len(LENGTHS) + 1
-#: Longer runs count as this long; runs are searched so many notes back.
+#: The length as which longer runs count; the number of notes back where an earlier run may end.
 MOST_NOTES, FARTHEST = 32, 1024
-#: More than there are pitches.
+#: More than the number of pitches.
 PITCHES = 256
 
 
 @dataclass
 class MotifState(Predictions):
-    """Three ids after each of (B, T) tokens, of the pitch that followed, of the time until it, and
-    of its loudness, each with the class of the run's length; and what they stand for, all int64.
+    """The note predicted after each of (B, T) tokens; all int64.
 
-    pitch  (B, T): the pitch that followed, counted from the lowest
-    steps  (B, T): until it would follow, 0 if it is due or overdue
-    level  (B, T): the level of loudness, 0 where none was set
+    ``ids`` are those of its pitch, of the time until its start and of its loudness; ``trust`` is
+    the class of the run's length. All fields are 0 if there is no run.
+
+    pitch  (B, T): its pitch, counted from the lowest
+    steps  (B, T): steps until its start, 0 if it is due or overdue
+    level  (B, T): its level of loudness, 0 if none was set
     """
 
     pitch: Tensor
@@ -49,13 +51,13 @@ class MotifState(Predictions):
 
 
 class MotifMemory(Predicted):
-    """Embeddings and scores of what followed the last time.
+    """Embeddings and scores of the note that followed the earlier run.
 
-    size      how many ids there are
-    steps, starts, loudness   ranges of ids as in ``coordinates.ranges``: the time they take, the
-              pitch that they strike, the loudness that they set for what follows
+    size      the number of ids
+    steps, starts, loudness   rows of ids as in ``coordinates.ranges``: the time that an id takes,
+              the pitch that it starts, the level of loudness that it sets for the following notes
 
-    Everything begins at zero.
+    All parameters are initially zero.
     """
 
     name = "echoes"
@@ -71,21 +73,21 @@ class MotifMemory(Predicted):
         loudness: list[list[int]],
     ) -> None:
         super().__init__()
-        begun, time = ranges("starts", size, starts, -1), ranges("steps", size, steps, 0)
-        loud = ranges("loudness", size, loudness, 0)
-        self.low = int(begun[begun >= 0].min())
-        self.pitches, self.levels = int(begun.max()) - self.low + 1, int(loud.max()) + 1
-        self.most_steps = int(time.max())
+        start, time = ranges("starts", size, starts, -1), ranges("steps", size, steps, 0)
+        level = ranges("loudness", size, loudness, 0)
+        low = int(start[start >= 0].min())
+        self.pitches, self.levels = int(start.max()) - low + 1, int(level.max()) + 1
+        self.longest_shift = int(time.max())
         self.register_tables(
             steps=time,
-            starts=torch.where(begun >= 0, begun - self.low, -1),
-            loud=loud,
+            starts=torch.where(start >= 0, start - low, -1),
+            level_of=level,
             time_class=time_classes(),
-            edges=torch.tensor(LENGTHS),
-            # The id of each pitch, number of steps and level; 0 where there is none.
-            on_id=_inverse(begun - self.low, self.pitches),
-            step_id=_inverse(time, self.most_steps + 1),
-            loud_id=_inverse(loud, self.levels),
+            lengths=torch.tensor(LENGTHS),
+            # The id of each pitch, number of steps and level; 0: none.
+            start_id=_inverse(start - low, self.pitches),
+            step_id=_inverse(time, self.longest_shift + 1),
+            level_id=_inverse(level, self.levels),
         )
         self.in_length = nn.Parameter(torch.zeros(CLASSES, width))
         self.in_pitch = nn.Parameter(torch.zeros(self.pitches, width))
@@ -100,45 +102,46 @@ class MotifMemory(Predicted):
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> MotifState:
-        """The match after each of ``ids``; see :meth:`Feature.read`."""
-        every, index, begins, new = history(ids, earlier, places)
-        time, level = self.steps[every].cumsum(1), self.loud[every]
+        """The state after each of ``ids``; see :meth:`Feature.read`."""
+        all_ids, index, start, new = history(ids, earlier, places)
+        time, level = self.steps[all_ids].cumsum(1), self.level_of[all_ids]
         set_at = torch.where(level > 0, index, 0).cummax(1).values
-        level = level.gather(1, set_at) * (set_at >= begins)
+        level = level.gather(1, set_at) * (set_at >= start)
 
-        # The notes in their order: column n is note number n, and column 0 is none.
-        struck = self.starts[every] >= 0
-        number = struck.cumsum(1)
-        # Reading the number of notes would wait for the GPU, and torch.export cannot read it: in
+        # The notes in order: column n is note number n, and column 0 is no note.
+        is_onset = self.starts[all_ids] >= 0
+        number = is_onset.cumsum(1)
+        # To read the number of notes would wait for the GPU, and torch.export cannot read it. In
         # both cases there are as many columns as there may be notes.
-        unseen = ids.is_cuda or torch.compiler.is_exporting()
-        most = number.shape[1] + 1 if unseen else int(number[:, -1].max()) + 1
-        at = index.new_zeros(len(every), most)
-        at.scatter_(1, torch.where(struck, number, 0), index)
-        pitch, begun = self.starts[every].gather(1, at), begins.gather(1, at)
-        pitch = torch.where(at >= begun, pitch, -1)
+        unread = ids.is_cuda or torch.compiler.is_exporting()
+        columns = number.shape[1] + 1 if unread else int(number[:, -1].max()) + 1
+        onset = index.new_zeros(len(all_ids), columns)
+        onset.scatter_(1, torch.where(is_onset, number, 0), index)
+        pitch, note_start = self.starts[all_ids].gather(1, onset), start.gather(1, onset)
+        pitch = torch.where(onset >= note_start, pitch, -1)
         pitch[:, 0] = -1
-        run, lag = _longest_runs(pitch, begun)
+        run, lag = _longest_runs(pitch, note_start)
 
         last = number[:, new]
-        in_piece = (last > 0) & (at.gather(1, last) >= begins[:, new])
-        length = torch.bucketize(run.gather(1, last), self.edges, right=True) * in_piece
-        next_note = (last + 1 - lag.gather(1, last)).clamp(min=0)
-        when = time.gather(1, at)
-        gap = when.gather(1, next_note) - when.gather(1, (next_note - 1).clamp(min=0))
-        left = (gap - (time[:, new] - when.gather(1, last))).clamp(min=0)
+        in_piece = (last > 0) & (onset.gather(1, last) >= start[:, new])
+        length = torch.bucketize(run.gather(1, last), self.lengths, right=True) * in_piece
+        predicted = (last + 1 - lag.gather(1, last)).clamp(min=0)  # the note after the earlier run
+        onset_time = time.gather(1, onset)
+        gap = onset_time.gather(1, predicted)
+        gap = gap - onset_time.gather(1, (predicted - 1).clamp(min=0))
+        steps = (gap - (time[:, new] - onset_time.gather(1, last))).clamp(min=0)
         exists = length > 0
-        pitch, left = pitch.gather(1, next_note) * exists, left * exists
-        level = level.gather(1, at).gather(1, next_note) * exists
-        time_id = self.step_id[left.clamp(max=self.most_steps)]
-        ids = torch.stack([self.on_id[pitch], time_id, self.loud_id[level]], 2)
+        pitch, steps = pitch.gather(1, predicted) * exists, steps * exists
+        level = level.gather(1, onset).gather(1, predicted) * exists
+        step_id = self.step_id[steps.clamp(max=self.longest_shift)]
+        ids = torch.stack([self.start_id[pitch], step_id, self.level_id[level]], 2)
         trust = length[..., None].expand_as(ids)
         return MotifState(
-            ids * exists[..., None], trust, torch.zeros_like(length), pitch, left, level
+            ids * exists[..., None], trust, torch.zeros_like(length), pitch, steps, level
         )
 
     def embed(self, x: Tensor, seen: MotifState) -> Tensor:
-        """``x`` (B, T, width) and the vectors of what followed."""
+        """Embeddings ``x`` (B, T, width) plus the vectors of the predicted notes."""
         length = seen.trust[..., 0]
         embedded = F.embedding(seen.pitch, self.in_pitch) + F.embedding(seen.level, self.in_level)
         embedded = embedded + F.embedding(class_of(seen.steps, self.time_class), self.in_steps)
@@ -148,16 +151,16 @@ class MotifMemory(Predicted):
     def native(self) -> NativeForm:
         return self.native_form(
             "Echoes",
-            "classes steps starts loud time_class on_id step_id loud_id in_length in_pitch "
+            "classes steps starts level_of time_class start_id step_id level_id in_length in_pitch "
             "in_steps in_level",
             self.scores,
-            longest=self.most_steps,
+            longest=self.longest_shift,
             times=len(self.time_class),
         )
 
 
 def _inverse(values: Tensor, count: int) -> Tensor:
-    """(count,): the first id that has each value, 0 where none has."""
+    """Return the first id of each of the values 0, ..., count - 1; 0: none."""
     ids = torch.zeros(count, dtype=torch.int64)
     for token_id, value in reversed([*enumerate(values.tolist())]):
         if 0 <= value < count:
@@ -165,21 +168,23 @@ def _inverse(values: Tensor, count: int) -> Tensor:
     return ids
 
 
-def _longest_runs(pitch: Tensor, begun: Tensor) -> tuple[Tensor, Tensor]:
-    """For each note (B, n) the length of the longest run of pitches that ends with it and stands
-    earlier in the piece too, and how many notes earlier; of equally long ones the latest.
+def _longest_runs(pitch: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+    """Return, for each note, the length of the longest run of pitches that ends with it and occurs
+    earlier in the piece, and the lag, how many notes earlier; of equally long runs the latest.
 
-    begun  (B, n): where the piece of each note begins
+    pitch  (B, n): the pitch of each note, -1 for columns without a note
+    start  (B, n): the index at which the piece of each note begins
     """
     count = pitch.shape[1]
-    most = min(count, FARTHEST)
-    # One number for pitch and piece; a column without a note equals no column before it.
-    code = torch.where(pitch >= 0, begun * PITCHES + pitch, -1).int()
-    before = F.pad(torch.where(pitch >= 0, code, -2), (most, 0), value=-2)
-    same = before.unfold(1, count, 1)[:, :most] == code[:, None]  # lags most, ..., 2, 1
+    lags = min(count, FARTHEST)
+    # One number for pitch and piece. Columns without a note equal no earlier column.
+    code = torch.where(pitch >= 0, start * PITCHES + pitch, -1).int()
+    earlier = F.pad(torch.where(pitch >= 0, code, -2), (lags, 0), value=-2)
+    is_same = earlier.unfold(1, count, 1)[:, :lags] == code[:, None]  # lags `lags`, ..., 2, 1
     number = torch.arange(count, device=pitch.device, dtype=torch.int32)
-    broken = torch.where(same, -1, number).cummax(2).values
-    run = (number - broken).clamp_(max=MOST_NOTES)
-    nearer_first = torch.arange(1, most + 1, device=pitch.device, dtype=torch.int32)[:, None]
-    best = torch.add(nearer_first, run, alpha=most + 1).amax(1)
-    return best // (most + 1), most + 1 - best % (most + 1)
+    last_mismatch = torch.where(is_same, -1, number).cummax(2).values
+    run = (number - last_mismatch).clamp_(max=MOST_NOTES)
+    # One number for run and lag: the longest run, then the smallest lag, is the largest.
+    rank = torch.arange(1, lags + 1, device=pitch.device, dtype=torch.int32)[:, None]
+    best = torch.add(rank, run, alpha=lags + 1).amax(1)
+    return best // (lags + 1), lags + 1 - best % (lags + 1)
