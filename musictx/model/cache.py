@@ -1,8 +1,8 @@
-"""The cache of keys and values, so that the next token costs one row of work.
+"""The cache of keys and values, so that each pass computes the new tokens only.
 
 The buffers are allocated once. ``start`` is the position of the oldest token in the cache, so that
-dropping old tokens changes no distance between the others. The cache also has the ids, for features
-that read earlier tokens, and the further coordinates that a position scheme computes from them.
+dropping old tokens does not change the distances between the others. The cache also stores the ids,
+for features that read earlier tokens, and the further coordinates of the position scheme.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from musictx.attention.terms import Positions, Span
 
 
 class Cache(Protocol):
-    """What a network stores about the ids so far, a row for each sequence."""
+    """What a network stores about the ids so far, one row for each sequence."""
 
     @property
     def rows(self) -> int:
-        """How many sequences there are."""
+        """The number of sequences."""
 
     def fork(self, rows: int) -> Cache:
         """Return a new cache with ``rows`` copies of the only row of this cache."""
 
     def select(self, rows: Tensor) -> None:
-        """Replace row i by a copy of the former row ``rows[i]``; ``rows`` is int64 (rows,)."""
+        """Replace row i with a copy of the former row ``rows[i]``; ``rows`` is int64 (rows,)."""
 
 
 class KVCache:
@@ -35,11 +35,11 @@ class KVCache:
 
     A forward pass calls :meth:`spans`, :meth:`last_coordinates` and :meth:`last_ids`, then
     :meth:`add_ids` for its tokens, then :meth:`append` once for each layer, in order of layers.
-    ``length`` grows when the last layer has appended. The next pass overwrites what a failed pass
-    has stored.
+    ``length`` grows when the last layer has appended. If a pass fails, the next one overwrites what
+    it stored.
 
-    Gradients flow to the keys and values that the same pass has appended. Those of earlier passes
-    are constants.
+    Gradients flow to the keys and values that the same pass appends. Those of earlier passes are
+    constants.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class KVCache:
         self.capacity = capacity
         self.length = 0  # tokens in the cache
         self.start = 0  # position of the oldest token
-        # With spare slots, sliding by one token copies the others only once in capacity / 4 steps.
+        # With spare slots, sliding by one token moves the others only every capacity / 4 steps.
         slots = capacity + capacity // 4
         shape = (layers, rows, heads, slots, head_dim)
         self._keys = torch.zeros(shape, dtype=dtype, device=device)
         self._values = torch.zeros(shape, dtype=dtype, device=device)
-        # The id, then the coordinates of each token, with the dimensions of the other buffers.
+        # The id and the coordinates of each token, with the dimensions of the other buffers.
         self._tokens = torch.zeros(
             (1, rows, 1 + coordinates, slots, 1), dtype=torch.int64, device=device
         )
@@ -101,7 +101,7 @@ class KVCache:
         return Span(self.next_position, count), Span(self.start, self.length + count)
 
     def last_coordinates(self) -> Tensor | None:
-        """Return the coordinates of the newest token (rows, coordinates), None if there is none."""
+        """Return the coordinates of the newest token (rows, coordinates); None: no token."""
         return self.coordinates[:, :, -1] if self.length else None
 
     def last_ids(self, count: int) -> Tensor:
@@ -114,8 +114,8 @@ class KVCache:
 
     def add_ids(self, ids: Tensor, coordinates: Tensor) -> Tensor:
         """Store the ids (rows, T) and coordinates (rows, n, T) of the T tokens whose keys are
-        appended next. Return the coordinates of all tokens, the new ones included: (rows, n,
-        length + T). To be called before layer 0 appends."""
+        appended next. Return the coordinates of all tokens, including these: (rows, n, length + T).
+        Must be called before layer 0 appends."""
         count = ids.shape[1]
         expected = (self.rows, self._tokens.shape[2] - 1, count)
         if coordinates.shape != expected:
@@ -148,10 +148,10 @@ class KVCache:
         keys_and_values = []
         for buffer, new in ((self._keys[layer], k), (self._values[layer], v)):
             buffer[:, :, self._slots.stop : stop] = new.detach()
-            tokens = buffer[:, :, self._offset : stop]
+            all_tokens = buffer[:, :, self._offset : stop]
             if new.requires_grad and torch.is_grad_enabled():
-                tokens = torch.cat([tokens[:, :, : self.length], new.to(tokens.dtype)], dim=2)
-            keys_and_values.append(tokens)
+                all_tokens = torch.cat([all_tokens[:, :, : self.length], new.to(buffer.dtype)], 2)
+            keys_and_values.append(all_tokens)
         self._next_layer += 1
         if self._next_layer == self.layers:
             self.length += count
@@ -183,7 +183,7 @@ class KVCache:
         return forked
 
     def select(self, rows: Tensor) -> None:
-        """Replace row i by a copy of the former row ``rows[i]``; ``rows`` is int64 (rows,)."""
+        """Replace row i with a copy of the former row ``rows[i]``; ``rows`` is int64 (rows,)."""
         if rows.shape != (self.rows,):
             raise ValueError(f"KVCache.select: rows {tuple(rows.shape)}, expected ({self.rows},)")
         rows, slots = rows.to(self._keys.device), self._slots

@@ -1,6 +1,6 @@
-"""What a network is, as values: all that is needed to build it, but for its weights.
+"""The configuration of a network: all that is needed to build it, except its weights.
 
-``config.json`` of a model folder holds them, except for what follows from the tokens
+``config.json`` of a model folder contains it, except for what follows from the tokenizer
 (:mod:`musictx.bundle`).
 """
 
@@ -23,22 +23,22 @@ class NetworkConfig:
     """The shape of a :class:`~musictx.model.transformer.MusicTransformer`.
 
     vocab_size   number of token ids
-    layers, width, heads, feedforward   ``width`` is a multiple of ``heads``
-    context      length of a training window, tokens; longer inputs work, untrained
+    layers, width, heads, feedforward   ``width`` is an even multiple of ``heads``
+    context      length of a training window in tokens; longer inputs work, but are not trained
     dropout      on embeddings, attention weights and each residual branch
-    tied         use the token embedding as output matrix too
-    position     a scheme and its options, {"name": "huang", "max_distance": 512}; those left out
-                 follow from the context (``musictx/config/position.py``). ``coordinates`` among
-                 them define the time, pitch and voice of tokens
+    tied         use the token embedding as output matrix, too
+    position     a scheme and its options, such as {"name": "huang", "max_distance": 512}
+                 (``musictx/config/position.py``); ``coordinates`` define the time, pitch and voice
+                 of tokens
     attention    implementation of attention, by name (see ``attention/api.py``)
     gates        multiply the output of each head by a number computed from the token
-    first_values let every layer mix in the first layer's values
-    group        ids that the layers take as one step (:mod:`musictx.songs.grouped`)
-    features     inputs computed from the ids so far, in the order in which they are added: each
+    first_values let every layer mix in the values of layer 0
+    group        number of ids that the layers take as one step (:mod:`musictx.songs.grouped`)
+    features     inputs computed from the ids so far, in the order in which they are added, each
                  {"name": NAME, **arguments of its class} (``model/features``)
 
-    Options of the position scheme that are left out get their defaults. Raises ``ValueError`` or
-    ``ConfigError`` for values that cannot be.
+    Options of the position scheme that are left out get their defaults, which depend on
+    ``context``. Raises ``ValueError`` or ``ConfigError`` for invalid values.
     """
 
     vocab_size: int
@@ -79,12 +79,12 @@ class NetworkConfig:
 
     @property
     def steps(self) -> int:
-        """Length of a training window, steps of the layers."""
+        """Length of a training window in steps of the layers."""
         return max(self.context // self.group, 1)
 
     def plain(self) -> dict[str, Any]:
-        """As numbers, text, lists and dicts: ``MusicTransformer(**config.plain())`` is an equal
-        network. What is not used is left out."""
+        """Return the configuration as numbers, strings, lists and dicts, without fields that are
+        not in use. ``MusicTransformer(**config.plain())`` is an equal network."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         values["position"] = dict(self.position)
         values["features"] = [dict(feature) for feature in self.features]
@@ -92,7 +92,7 @@ class NetworkConfig:
         return {n: value for n, value in values.items() if n not in unused or value != unused[n]}
 
     def chosen(self) -> dict[str, Any]:
-        """As :meth:`plain`, without what follows from the tokens: :func:`for_tokens` adds it."""
+        """Return :meth:`plain` without what :func:`for_tokens` adds."""
         values = self.plain()
         if values["position"]["name"] == "two_d":
             values["position"].pop("coordinates", None)
@@ -101,23 +101,24 @@ class NetworkConfig:
         return values
 
     def feature(self, name: str) -> dict[str, Any] | None:
-        """The feature of this name, ``None`` if the network has none."""
-        return next((one for one in self.features if one["name"] == name), None)
+        """Return the name and arguments of a feature; ``None``: the network does not have it."""
+        return next((feature for feature in self.features if feature["name"] == name), None)
 
 
 def alignment(config: NetworkConfig, tokenizer: Tokenizer) -> int:
-    """Windows of a piece begin at multiples of so many tokens, in training as in evaluation: those
-    of a note or of all voices, and ``position.periods``, which count steps of the layers."""
+    """Return the number of tokens at multiples of which windows of a piece begin, in training as in
+    evaluation: a multiple of ``tokenizer.align`` and of the periods of ``position``."""
+    # The periods count steps of the layers.
     periods = (config.group * period for period in config.position.get("periods", ()))
     return math.lcm(tokenizer.align, *periods)
 
 
 def for_tokens(arguments: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
-    """The ``arguments`` of a network, completed by what follows from the tokens: the coordinates of
-    ``two_d`` and the arguments of features.
+    """Return the ``arguments`` of a network, plus what follows from the tokenizer: the coordinates
+    of ``two_d`` and the arguments of features.
 
-    Raises ``ConfigError`` for options that a feature does not have, and for tokens without what the
-    position scheme or a feature reads.
+    Raises ``ConfigError`` for options that a feature does not have, and for a tokenizer without the
+    tokens that the position scheme or a feature reads.
     """
     values = dict(arguments)
     if values["position"].get("name") == "two_d":

@@ -1,4 +1,4 @@
-"""Matrices as bytes: each row as whole numbers from -127 to 127, times one number for the row."""
+"""Quantisation of matrices to int8: each row is integers from -127 to 127 times its own scale."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-#: The largest of the whole numbers.
+#: The largest integer.
 LARGEST = 127
-#: The scales of a matrix are stored under its name and this.
+#: The suffix of the name under which the scales of a matrix are stored.
 SCALES = ".scales"
 
 
 def rounded(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """(..., inputs) float -> the nearest whole numbers (..., inputs) int8, and the scales (...)
-    float32: a row's largest number is 127 scales."""
+    """Quantise a matrix (..., inputs). Return int8 (..., inputs) and the scales (...) float32: the
+    largest absolute value of each row, divided by 127."""
     scales = matrix.float().abs().amax(-1) / LARGEST
     return (matrix.float() / scales.clamp(min=1e-30)[..., None]).round().to(torch.int8), scales
 
 
-def restored(whole: Tensor, scales: Tensor) -> Tensor:
-    """What :func:`rounded` has given, as float32 (..., inputs)."""
-    return whole.float() * scales.float()[..., None]
+def restored(integers: Tensor, scales: Tensor) -> Tensor:
+    """Return the float32 matrix (..., inputs) for the results of :func:`rounded`."""
+    return integers.float() * scales.float()[..., None]
 
 
 def as_bytes(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The matrices among ``weights`` as whole numbers, and their scales, by name."""
+    """Return the quantised matrices among ``weights`` and their scales, by name."""
     stored = {}
     for name, tensor in weights.items():
         if tensor.is_floating_point() and tensor.dim() > 1:
@@ -35,10 +35,11 @@ def as_bytes(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def of_bytes(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """``stored`` with matrices in place of whole numbers and scales that fit together."""
+    """Return ``stored`` with float32 matrices in place of int8 tensors and their scales. Tensors
+    without scales of the right shape stay as they are."""
     weights = dict(stored)
-    for name, whole in stored.items():
-        scales = stored.get(name + SCALES)
-        if scales is not None and whole.dtype == torch.int8 and scales.shape == whole.shape[:-1]:
-            weights[name] = restored(whole, weights.pop(name + SCALES))
+    for name, integers in stored.items():
+        scales, shape = stored.get(name + SCALES), integers.shape[:-1]
+        if scales is not None and integers.dtype == torch.int8 and scales.shape == shape:
+            weights[name] = restored(integers, weights.pop(name + SCALES))
     return weights

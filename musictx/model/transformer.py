@@ -25,10 +25,9 @@ from musictx.model.features import Feature, feature_class
 class MusicTransformer(nn.Module):
     """Token ids -> logits of the next token.
 
-    The arguments are those of :class:`~musictx.model.config.NetworkConfig`, which ``config`` is:
-    ``MusicTransformer(**model.config.plain())`` is an equal network. Everything learned is in
-    ``state_dict()``. A feature is also an attribute of the model by its name, as in the names of
-    its weights. ::
+    The arguments are those of :class:`~musictx.model.config.NetworkConfig`, the type of ``config``:
+    ``MusicTransformer(**model.config.plain())`` is an equal network. ``state_dict()`` contains all
+    learned weights. Each feature is an attribute of the model by its name. ::
 
         shape = {"layers": 2, "width": 64, "heads": 2, "feedforward": 128, "context": 128}
         model = MusicTransformer(vocab_size=392, **shape)
@@ -63,17 +62,18 @@ class MusicTransformer(nn.Module):
     def _add_feature(self, options: dict[str, Any]) -> str:
         """Build a feature, register it under its name, and return the name."""
         arguments = dict(options)
-        kind = feature_class(arguments.pop("name"))
+        feature_type = feature_class(arguments.pop("name"))
         try:
-            if hasattr(self, kind.name):
-                why = "is listed twice, or is the name of another module"
-                raise ConfigError(f"model.features: {kind.name} {why}")
-            feature = kind(self.config.vocab_size, self.config.width, **arguments)
-        except (AttributeError, TypeError) as error:  # of a class of the user's
-            name = options["name"]
-            raise ConfigError(f"model.features={name}: cannot be made ({reason(error)})") from error
-        self.add_module(kind.name, feature)
-        return kind.name
+            name = feature_type.name
+            if hasattr(self, name):
+                problem = "is listed twice, or is the name of another module"
+                raise ConfigError(f"model.features: {name} {problem}")
+            feature = feature_type(self.config.vocab_size, self.config.width, **arguments)
+        except (AttributeError, TypeError) as error:  # in a user's own class
+            message = f"model.features={options['name']}: cannot be made ({reason(error)})"
+            raise ConfigError(message) from error
+        self.add_module(name, feature)
+        return name
 
     @property
     def features(self) -> list[Feature]:
@@ -84,19 +84,17 @@ class MusicTransformer(nn.Module):
         """Raise ``ConfigError`` with the reason if ``implementation`` cannot compute the scheme."""
         name = self.config.position["name"]
         for layer in range(self.config.layers if implementation != "auto" else 0):
-            reason = why_not(implementation, self.position.terms(layer, reach=7))
-            if reason:
+            if problem := why_not(implementation, self.position.terms(layer, reach=7)):
                 raise ConfigError(
-                    f"model.attention={implementation}: {reason}; position={name} needs another, "
+                    f"model.attention={implementation}: {problem}; position={name} needs another, "
                     "such as auto"
                 )
 
     def _initialise(self) -> None:
-        """Weights of std 0.5 / sqrt(width) (0.02 at width 512), biases 0.
+        """Draw weights with std 0.5 / sqrt(width) (0.02 at width 512), and set biases to 0.
 
-        There are 2 * layers matrices whose outputs are added to the residual stream. They are
-        divided by sqrt(2 * layers), so that its variance does not grow with depth (Radford et al.
-        2019).
+        The 2 * layers matrices whose outputs are added to the residual stream are divided by
+        sqrt(2 * layers), so that its variance does not grow with depth (Radford et al. 2019).
 
         Embeddings are not scaled up by sqrt(width) as in Vaswani et al. (2017): they would drown
         out the branches, and with a tied output an untrained model would predict that each token
@@ -147,16 +145,16 @@ class MusicTransformer(nn.Module):
         """Compute the logits (B, T, vocab), in float32, of the token after each of ``ids`` (B, T)
         int64.
 
-        positions  of the tokens: a Span or an int64 tensor (T,) or (B, T). None: consecutive
-                   positions, from 0 or after the tokens of the cache; schemes that use single
-                   positions, not only distances, count from 0 again in each piece. Networks whose
-                   layers take groups of ids need None: they count groups
-        piece_ids  (B, T) int64: several pieces packed into a row, each a run of equal ids. Tokens
-                   attend only to their own piece. Padding is -1, a separate piece
-        cache      keys and values of earlier tokens, to which those of ``ids`` are appended
+        positions  positions of the tokens: a Span or an int64 tensor (T,) or (B, T). None:
+                   consecutive, from 0 or after the tokens of the cache; what depends on the
+                   position in a piece counts from 0 again in each piece. Must be None for networks
+                   with ``group`` > 1
+        piece_ids  (B, T) int64, to pack several pieces into a row, each a run of equal piece ids.
+                   Tokens attend only to their own piece. Padding has -1, like a separate piece
+        cache      keys and values of earlier tokens, to which those of ``ids`` are appended.
+                   Requires that ``positions`` and ``piece_ids`` are None
 
-        Raises ``ValueError`` for shapes that do not fit, and for positions with a cache, pieces
-        with a cache, or positions of groups.
+        Raises ``ValueError`` for wrong shapes and for such combinations.
         """
         x, states = self._run(ids, positions, piece_ids, cache)
         if self.output is None:
@@ -194,9 +192,9 @@ class MusicTransformer(nn.Module):
             return grouped
         assert cache is None or isinstance(cache, KVCache)
         features = self.features
-        # To be read before the cache appends ids.
+        # Read them before the cache appends ids.
         earlier_ids = [_earlier_ids(feature, ids, cache) for feature in features]
-        clean_ids = ids
+        original_ids = ids
         for feature in features:
             ids = feature.disturb(ids)
         shared = self.new_pass(ids, positions, piece_ids, cache)
@@ -205,9 +203,8 @@ class MusicTransformer(nn.Module):
         places = as_tensor(in_piece, ids.device).expand_as(ids)
         states = []
         for feature, earlier in zip(features, earlier_ids):
-            states.append(
-                feature.read(ids if feature.reads_disturbed else clean_ids, earlier, places)
-            )
+            feature_ids = ids if feature.reads_disturbed else original_ids
+            states.append(feature.read(feature_ids, earlier, places))
             x = feature.embed(x, states[-1])
         x = self.run_layers(x, shared)
         for feature, state in zip(features, states):
@@ -242,14 +239,14 @@ class MusicTransformer(nn.Module):
             in_piece = positions_in_piece(piece_ids)
         queries: tuple[Positions, ...] = (index, in_piece)
         keys: tuple[Positions, ...] = (key_index, in_piece if cache is None else key_index)
-        as_query = as_key = ids[:, None][:, :0]  # no coordinates (rows, 0, count)
+        as_query = as_key = ids[:, None][:, :0]  # no further coordinates: (rows, 0, count)
         if self.position.further:
             last = None if cache is None else cache.last_coordinates()
             as_query, as_key = self.position.coordinates(ids, in_piece, last)
         if cache is not None:
             as_key = cache.add_ids(ids, as_key)
         assert len(queries) == FURTHER
-        # Not unbind(1): torch.export.load fails where it returns no tensor.
+        # Not unbind(1): torch.export.load fails if it returns no tensors.
         queries = (*queries, *(as_query[:, n] for n in range(as_query.shape[1])))
         keys = (*keys, *(as_key[:, n] for n in range(as_key.shape[1])))
         return ForwardPass(self.position, queries, keys, piece_ids, _reach(key_index), cache)
@@ -265,8 +262,8 @@ class MusicTransformer(nn.Module):
             raise ValueError(f"ids have shape {tuple(ids.shape)}, expected (rows, tokens >= 1)")
         if positions is not None and self.cascade is not None:
             raise ValueError(
-                f"positions: a network of groups (group={self.config.group}) counts groups itself; "
-                "leave them out"
+                f"positions: leave them out; a network with group={self.config.group} counts its "
+                "groups itself"
             )
         if positions is not None:
             shape = tuple(as_tensor(positions, ids.device).shape)
@@ -279,9 +276,9 @@ class MusicTransformer(nn.Module):
         if cache is not None:
             if piece_ids is not None or positions is not None:
                 raise ValueError(
-                    "cache: positions and pieces follow from the cache; leave both out"
+                    "cache: leave out positions and piece_ids, which follow from the cache"
                 )
-            steps: Any = getattr(cache, "steps", cache)  # of groups: the cache of the layers
+            steps: Any = getattr(cache, "steps", cache)  # with groups, the cache of the layers
             if cache.rows != ids.shape[0] or steps.layers != len(self.blocks):
                 raise ValueError(
                     f"cache has {cache.rows} rows and {steps.layers} layers, expected "
@@ -291,7 +288,7 @@ class MusicTransformer(nn.Module):
 
 def _cascade(group: int, width: int) -> Any:
     """Build the part of a network that runs the layers once for ``group`` ids. Raises
-    ``ConfigError`` without the optional component that has it."""
+    ``ConfigError`` if the optional component with it is not installed."""
     if "cascade" not in registry.GROUPS:
         raise ConfigError(f"model.group={group}: {registry.GROUPS.missing('cascade')}")
     return registry.load(registry.GROUPS["cascade"])(group, width)
@@ -316,14 +313,14 @@ def _reach(keys: Positions) -> int:
 def positions_in_piece(piece_ids: Tensor) -> Tensor:
     """Return positions (B, T) that count from 0 again wherever the piece id changes in a row."""
     index = torch.arange(piece_ids.shape[1], device=piece_ids.device).expand_as(piece_ids)
-    new = torch.ones_like(piece_ids, dtype=torch.bool)
-    new[:, 1:] = piece_ids[:, 1:] != piece_ids[:, :-1]
-    return index - torch.where(new, index, 0).cummax(1).values
+    is_first = torch.ones_like(piece_ids, dtype=torch.bool)
+    is_first[:, 1:] = piece_ids[:, 1:] != piece_ids[:, :-1]
+    return index - torch.where(is_first, index, 0).cummax(1).values
 
 
 @contextmanager
 def evaluating(model: MusicTransformer) -> Iterator[None]:
-    """Set evaluation mode in the ``with`` block, and the former mode at its end."""
+    """Set evaluation mode within the ``with`` block, and restore the previous mode at its end."""
     training = model.training
     model.eval()
     try:
