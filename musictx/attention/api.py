@@ -1,20 +1,20 @@
 """``attend``: check the arguments and call an implementation of attention.
 
-reference   dense, any terms and positions (attention/reference.py)
-skew        the formulation of Huang et al. (2018), for readers (attention/skew.py): causal, a table
+reference   dense attention with any terms and positions (attention/reference.py)
+skew        the formulation of Huang et al. (2018): causal, with one table (attention/skew.py)
 sdpa        torch's kernel: plain attention (attention/sdpa.py)
-auto        the fastest one that supports the call and works on this machine: without relative terms
-            sdpa, else those of optional components (speed/), else reference. ``torch.export``
-            records reference, which has only operations that every compiler supports
+auto        the fastest one that supports the call and works on this machine: sdpa for plain
+            attention, otherwise the first of the optional components (speed/) or reference. With
+            ``torch.export`` it is reference, which has only operations that every compiler supports
 
 If a named implementation does not support the call, ``UserError`` is raised; no other one replaces
-it. Optional components (:mod:`musictx.registry`) add modules with the same members
+it. Optional components (:mod:`musictx.registry`) add modules with ``attend`` and ``supports``
 (attention/job.py). They are imported together with this package, so they must import from
 ``musictx.attention.terms`` and other modules, not from ``musictx.attention``. Before its first use
 ``auto`` tests an implementation on a few tokens (:func:`works`).
 
-A single query over earlier keys, as in generation, needs no skew: speed/decode.py computes it for
-``auto`` and optional implementations.
+A single query over earlier keys, as in generation, is computed by speed/decode.py for ``auto`` and
+for the optional implementations.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MODULES: dict[str, Any] = {"reference": reference, "skew": skew, "sdpa": sdpa}
 for _name, _path in (registry.ATTENTION | registry.DECODING).items():
     MODULES[_name] = registry.load(_path)
 
-#: What computes a single query.
+#: The implementation for a single query.
 _DECODE = next(iter(registry.DECODING), "reference")
 
 
@@ -69,13 +69,13 @@ def attend(
     query_pieces, key_pieces  int64 (B, Tq) and (B, Tk): mask keys of other pieces; both or neither
     hidden           bool (Tq, Tk) or a shape that broadcasts to (B, H, Tq, Tk): True masks the key
                      for the query. Only ``reference`` supports it, so memory is Tq x Tk
-    dropout          share of attention weights that are set to 0, while the others are scaled up;
-                     0 when not training
+    dropout          probability with which an attention weight is set to 0; the others are scaled
+                     up. 0 when not training
     implementation   one of ``IMPLEMENTATIONS`` (musictx/config/train.py)
 
     The result of a query without visible keys is zero. The softmax is computed in float32 or more.
-    Raises ``ValueError`` for inconsistent arguments and ``UserError``, which is one, for a named
-    implementation that does not support the call, with the reason. ::
+    Raises ``ValueError`` for inconsistent arguments, and its subclass ``UserError``, with the
+    reason, for a named implementation that does not support the call. ::
 
         scheme = positions.build({"name": "shaw"}, heads=4, head_dim=64, width=256)
         out = attend(q, k, v, scheme.terms())
@@ -88,25 +88,25 @@ def attend(
     if terms is None:
         terms = Terms(scale=q.shape[-1] ** -0.5)
     if not isinstance(terms, Terms):
-        kind = type(terms).__name__
-        raise ValueError(f"attend: terms is a {kind}, expected Terms, such as scheme.terms()")
+        found = type(terms).__name__
+        raise ValueError(f"attend: terms is a {found}, expected Terms, such as scheme.terms()")
     if (query_positions is None) != (key_positions is None):
         raise ValueError("attend: give query_positions and key_positions both or neither")
     if query_positions is None or key_positions is None:
         count = k.shape[2]
         key_positions = (Span(0, count),) * terms.coordinates
         query_positions = (Span(count - q.shape[2], q.shape[2]),) * terms.coordinates
-    # Implementations get only the coordinates that an axis measures.
+    # Implementations get only the coordinates that the terms measure.
     query_positions = terms.used_positions(query_positions)
     key_positions = terms.used_positions(key_positions)
     if hidden is not None:
-        hidden = _mask(hidden, q.shape[:3] + k.shape[2:3])
+        hidden = _four_dimensional(hidden, q.shape[:3] + k.shape[2:3])
     setting = Setting(
         query_positions, key_positions, causal, query_pieces, key_pieces, dropout, hidden
     )
     _check(q, k, v, terms, setting)
     job = Job.of(terms, setting, q)
-    if not q.numel() or not k.numel():  # other implementations divide the tokens into blocks
+    if not q.numel() or not k.numel():  # other implementations need at least one token
         implementation = "reference"
     learned = [tensor for _, tensor in terms.named_tensors()]
     name = chosen(implementation, job._replace(tangents=_has_tangents(q, k, v, *learned)))
@@ -117,9 +117,9 @@ def attend(
 def why_not(
     implementation: str, terms: Terms, *, causal: bool = True, q: Tensor | None = None
 ) -> str | None:
-    """The reason why the implementation does not support ``terms`` for self-attention, or None.
+    """Return why the implementation does not support ``terms`` for self-attention; None: it does.
 
-    With ``q``, its device, dtype and head size, and this machine, are taken into account. Raises
+    With ``q``, this also depends on its device, dtype and head size, and on this machine. Raises
     ``ValueError`` for an unknown name.
     """
     span = (Span(0, 8),)
@@ -127,10 +127,9 @@ def why_not(
 
 
 def chosen(implementation: str, job: Job) -> str:
-    """The implementation that computes ``job`` if ``implementation`` is requested.
+    """Return the implementation that computes ``job`` if ``implementation`` is requested.
 
-    Raises ``ValueError`` for an unknown name, and ``UserError`` if the named one does not support
-    ``job``.
+    Raises ``ValueError`` for an unknown name, and ``UserError`` if that does not support ``job``.
     """
     name, reason = _constant_choice(implementation, tuple(job), torch.compiler.is_exporting())
     if reason:
@@ -139,21 +138,21 @@ def chosen(implementation: str, job: Job) -> str:
 
 
 def _constant_choice(
-    implementation: str, job: tuple[Any, ...], exported: bool
+    implementation: str, job: tuple[Any, ...], exporting: bool
 ) -> tuple[str, str | None]:
-    return _choice(implementation, Job(*job), exported)
+    return _choice(implementation, Job(*job), exporting)
 
 
-#: ``torch.compile`` calls it once and treats the result as a constant: this mark is that of
-#: ``torch.compiler.assume_constant_result``, without importing the compiler. Named tuples are not
-#: supported as its arguments.
+#: The mark of ``torch.compiler.assume_constant_result``, without importing the compiler:
+#: ``torch.compile`` calls the function once and treats the result as a constant. The arguments of
+#: such functions cannot be named tuples.
 _constant_choice._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @cache
-def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | None]:
-    """(implementation that computes ``job`` if ``implementation`` is requested, reason if it does
-    not support it)."""
+def _choice(implementation: str, job: Job, exporting: bool) -> tuple[str, str | None]:
+    """Return the implementation that computes ``job`` if ``implementation`` is requested, and the
+    reason if it does not support ``job``."""
     if implementation not in IMPLEMENTATIONS:
         names = ", ".join(IMPLEMENTATIONS)
         raise ValueError(f"implementation={implementation}: expected one of {names}")
@@ -161,15 +160,15 @@ def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | N
         reason = "it computes no mask of single keys, only causal, pieces and blocks"
         return "reference", None if implementation in ("auto", "reference") else reason
     if implementation != "auto":
-        by_decode = job.single_query and implementation in registry.ATTENTION
-        name = _DECODE if by_decode else implementation
+        is_decoding = job.single_query and implementation in registry.ATTENTION
+        name = _DECODE if is_decoding else implementation
         return name, MODULES[implementation].supports(job)
     plain = not (job.axes or job.labels or job.packed or job.dropout)
     if plain and not sdpa.supports(job):
         return "sdpa", None
     if job.single_query:
         return _DECODE, None
-    if not exported and job.device is not None:
+    if not exporting and job.device is not None:
         for name in registry.ATTENTION:
             if not MODULES[name].supports(job) and works(
                 name, job.device, job.dtype, job.size, job.labels
@@ -180,20 +179,20 @@ def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | N
 
 @cache
 def works(name: str, device: str, dtype: torch.dtype, size: int, labels: int) -> bool:
-    """Whether the implementation computes a few tokens and their gradients on this machine without
-    an error; tested once in each process. The error is printed to stderr in one line."""
+    """Whether the implementation computes a few tokens and their gradients without an error on this
+    machine, tested once in each process. Prints an error to stderr, in one line."""
     try:
         with torch.inference_mode(False), torch.enable_grad():
             x = torch.linspace(-1, 1, 40 * size, device=device).view(1, 1, 40, size).to(dtype)
             q, table = x.requires_grad_(), x[0].detach().requires_grad_()
             axes, span = [Axis(table, high=39)], (Span(0, 40),) * 2
             if labels:
-                numbers = torch.arange(labels, device=device)
-                axes.append(Axis(table, high=39, coordinate=1, labels=numbers))
+                label_values = torch.arange(labels, device=device)
+                axes.append(Axis(table, high=39, coordinate=1, labels=label_values))
             terms = Terms(size**-0.5, tuple(axes))
             out = MODULES[name].attend(q, q, q, terms, Setting(span, span))
             gradients = torch.autograd.grad(out.sum(), (q, table))
-            if not all(bool(x.isfinite().all()) for x in gradients):
+            if not all(bool(gradient.isfinite().all()) for gradient in gradients):
                 raise ArithmeticError("its gradients are not finite")
     except Exception as error:  # compilers and drivers may raise anything
         reason = " ".join(str(error).split())[:200] or type(error).__name__
@@ -212,15 +211,15 @@ def _has_tangents(*tensors: Tensor) -> bool:
     return any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
 
 
-def _mask(hidden: Tensor, shape: Sequence[int]) -> Tensor:
-    """``hidden`` with four dimensions; ``shape`` is (B, H, Tq, Tk)."""
+def _four_dimensional(hidden: Tensor, shape: Sequence[int]) -> Tensor:
+    """Return ``hidden`` with four dimensions that broadcast to ``shape`` (B, H, Tq, Tk)."""
     fits = hidden.dim() <= 4 and all(
-        size in (1, whole) for size, whole in zip(reversed(hidden.shape), reversed(shape))
+        size in (1, full_size) for size, full_size in zip(reversed(hidden.shape), reversed(shape))
     )
     if hidden.dtype != torch.bool or not fits or hidden.dim() < 2:
         raise ValueError(
             f"attend: hidden is {hidden.dtype} {tuple(hidden.shape)}, expected torch.bool "
-            f"{tuple(shape)}, or what broadcasts to it; True hides a key"
+            f"{tuple(shape)}, or a shape that broadcasts to it; True hides a key"
         )
     return hidden[(None,) * (4 - hidden.dim())]
 

@@ -1,8 +1,8 @@
-"""What an implementation of attention gets: a call's :class:`Setting`, and its :class:`Job`, the
-properties on which the choice of an implementation depends.
+"""The arguments of an implementation of attention.
 
 An implementation is a module with ``attend(q, k, v, terms, setting)`` and ``supports(job)``, which
-returns the reason why it cannot compute a job, or ``None``.
+returns why it cannot compute a job, or ``None``. A :class:`Setting` has the positions and masks of
+a call, a :class:`Job` the properties on which the choice of an implementation depends.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from torch import Tensor
 
 from musictx.attention.terms import Positions, Span, Terms
 
-#: Layouts of queries and keys, each a special case of the next: the same tokens; the queries are
-#: the last of the keys; both are consecutive; any positions.
+#: Layouts of queries and keys, each a special case of the next: equal positions; the queries are
+#: the last of the keys; both have consecutive positions; any positions.
 SQUARE, LAST, CONSECUTIVE, ANY = range(4)
+#: By layout: why an implementation that supports only this layout does not support a job.
 _LAYOUTS = (
     "queries and keys must have equal positions",
     "the queries must be the last of the keys",
@@ -28,7 +29,7 @@ _EXTRAS = ("content_bias", "position_bias", "value_table", "blocks")
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """Positions, masks and dropout: checked arguments of :func:`musictx.attention.attend`.
+    """Positions, masks and dropout: the checked arguments of :func:`musictx.attention.attend`.
 
     query_positions, key_positions  an entry for each coordinate that the terms measure
     query_pieces, key_pieces        int64 (B, Tq) and (B, Tk), or both None
@@ -55,22 +56,22 @@ class Setting:
 
 
 class Job(NamedTuple):
-    """The properties of a call of ``attend``. None changes from token to token, so that the choice
-    of an implementation can be cached.
+    """The properties of a call of ``attend``. They do not change from token to token in generation,
+    so the choice of an implementation can be cached.
 
     axes           number of axes without labels
-    further        whether one of them measures another coordinate than order
-    table, bias    whether one of them has a table, and a bias
+    further        whether one of them measures a coordinate other than order
+    table, bias    whether any axis has a table; whether any has a bias
     labels         number of labels of all axes with labels
     extras         names of the other terms: content_bias, position_bias, value_table, blocks
     scale          whether the scale is above 0
     layout         SQUARE, LAST, CONSECUTIVE or ANY
     single_query   whether there is one causal query, which attends to all keys
-    device, dtype, size  of the queries; None: any, and this machine is not examined
-    packed         whether queries attend only to keys of their piece
+    device, dtype, size  of the queries (``size`` is head_dim); None: not known, so not checked
+    packed         whether there are pieces
     dropout        whether there is dropout
-    tangents       whether an input has a derivative in forward mode, or torch.func is active
-    masked         whether there is a mask of single keys
+    tangents       whether an input has a forward-mode derivative, or torch.func is active
+    masked         whether there is a mask of single keys (``hidden``)
     deterministic  whether ``torch.use_deterministic_algorithms`` is on
     """
 
@@ -132,26 +133,24 @@ class Job(NamedTuple):
         devices: tuple[str, ...] = (),
         dtypes: tuple[torch.dtype, ...] = (),
     ) -> str | None:
-        """The reason why an implementation of a single axis of order, without derivatives in
-        forward mode, cannot compute this job, or ``None``.
+        """Return why an implementation cannot compute this job; ``None``: it can. It supports at
+        most one axis without labels, of order, and no forward-mode derivatives.
 
-        causal   whether the implementation supports causal attention only
+        causal   whether it supports only causal attention
         extras   whether it supports :attr:`extras`
         layout   the most general layout that it supports
         devices, dtypes  those that it supports; empty: any
         """
         if self.tangents:
-            return (
-                "it computes no derivatives in forward mode or by torch.func (jvp, hessian, vmap)"
-            )
+            return "it computes no derivatives by torch.func (jvp, hessian, vmap) or forward mode"
         if not self.scale:
             return "it needs a scale above 0"
         if causal and not self.causal:
             return "it computes causal attention only"
         if self.axes > 1:
-            return f"it computes one axis of distance without labels for keys, not {self.axes}"
+            return f"it computes at most one axis without labels, not {self.axes}"
         if self.further:
-            return "it measures the order of tokens only, not further coordinates without labels"
+            return "without labels, it measures only the order of tokens, not further coordinates"
         if self.extras and not extras:
             return f"it computes no {self.extras[0]}"
         if self.layout > layout:

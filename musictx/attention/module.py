@@ -24,21 +24,18 @@ class RelativeAttention(nn.Module):
 
         layer = RelativeAttention(256, 4, position={"name": "shaw"}, causal=False)
         y = layer(x, pieces=pieces)                                          # packed sequences
-        y = layer(x, key_padding_mask=padding)                               # named as in torch
+        y = layer(x, key_padding_mask=padding)                               # as in torch
 
         cross = RelativeAttention(256, 4, position="t5", causal=False)
-        y = cross(x, memory)                                                 # over other tokens
+        y = cross(x, memory)                                                 # cross-attention
 
-    width           channels of the inputs; ``heads`` divides it
-    position        a scheme by name, or with its options (musictx/config/position.py); schemes that
+    width           channels of the inputs, a multiple of ``heads``
+    position        a scheme by name, or with its options (musictx/config/position.py). Schemes that
                     use the pitch or time of tokens need the whole model, MusicTransformer
     causal          no token attends to a later one
     context         the usual number of tokens, on which the defaults of some options depend
-    dropout         on attention weights, in training
-    implementation  as of :func:`attend`
-
-    ``pieces`` (B, T) packs several sequences into one row without a mask: tokens attend only to
-    tokens with the same number.
+    dropout         of attention weights, in training
+    implementation  as in :func:`attend`
 
     Raises ``ConfigError`` for an unknown scheme or an invalid option.
     """
@@ -59,17 +56,18 @@ class RelativeAttention(nn.Module):
             raise ConfigError(f"heads={heads}: expected a divisor of width={width}")
         self.width, self.heads, self.causal = width, heads, causal
         self.dropout, self.implementation = dropout, implementation
-        named = {"name": position} if isinstance(position, str) else position
-        given = positions.complete(named, context=context, width=width)
-        scheme, base = positions.scheme_of(given["name"]), positions.PositionScheme
-        reads_tokens = scheme.coordinates is not base.coordinates
-        if reads_tokens or scheme.embed is not base.embed or positions.EMBEDDED & given.keys():
+        config = {"name": position} if isinstance(position, str) else position
+        sizes = {"context": context, "width": width}
+        options = positions.complete(config, **sizes)
+        scheme, base = positions.scheme_of(options["name"]), positions.PositionScheme
+        adds = scheme.embed is not base.embed or positions.ADDED_OPTIONS & options.keys()
+        if adds or scheme.coordinates is not base.coordinates:
             raise ConfigError(
                 f"position={position}: it adds to the embeddings or reads tokens, so it needs the "
                 "whole model, MusicTransformer"
             )
         self.position = positions.build(
-            named, heads=heads, head_dim=width // heads, width=width, context=context, causal=causal
+            config, heads=heads, head_dim=width // heads, causal=causal, **sizes
         )
         reason = why_not(implementation, self.position.terms(reach=1), causal=causal)
         if reason:
@@ -88,32 +86,31 @@ class RelativeAttention(nn.Module):
         memory_pieces: Tensor | None = None,
         start: int = 0,
     ) -> Tensor:
-        """Attend from x (B, T, width) to x itself or to ``memory`` (B, S, width): (B, T, width).
-        All arguments may lack the batch dimension B.
+        """Attend from x (B, T, width) to ``memory`` (B, S, width), or to x itself (S = T): (B, T,
+        width). Tensors without the batch dimension B are allowed, too.
 
-        key_padding_mask  bool (B, S): True hides a key, a token of ``memory`` or without it of x,
-                          from all queries, as in ``nn.MultiheadAttention``
+        key_padding_mask  bool (B, S): True hides a key from all queries, as in
+                          ``nn.MultiheadAttention``
         attn_mask         bool (T, S) or (B * heads, T, S): True hides a key from a query, as in
-                          ``nn.MultiheadAttention``; in addition to ``causal``. The memory used is
-                          then proportional to T x S
-        pieces  (B, T) int64: tokens attend only to tokens with the same number; with ``memory``
-                also ``memory_pieces`` (B, S)
-        start   the position of the first token of x; that of the first token of ``memory`` is 0
+                          ``nn.MultiheadAttention``; in addition to ``causal``. Memory use is then
+                          proportional to T x S
+        pieces            (B, T) int64, to pack several sequences into a row: tokens attend only to
+                          keys with the same number. With ``memory`` also ``memory_pieces`` (B, S)
+        start             the position of the first token of x; ``memory`` starts at position 0
 
         The attention of a token whose keys are all hidden is zero (in torch it is NaN).
 
         ``qkv`` and ``out`` are called as modules, once each, so that hooks and wrappers such as
-        LoRA work. With ``memory``, ``qkv`` is applied to x and ``memory`` concatenated; the queries
-        of ``memory`` and the keys and values of x are not used.
+        LoRA work. With ``memory``, ``qkv`` is applied to the concatenation of x and ``memory``;
+        the queries of ``memory`` and the keys and values of x are not used.
 
         Raises ``ValueError`` for other shapes.
         """
         self._check(x, memory)
         if x.dim() == 2:
-            rows = (key_padding_mask, pieces, memory_pieces)
-            padding, pieces, memory_pieces = (None if each is None else each[None] for each in rows)
+            tensors = (memory, key_padding_mask, pieces, memory_pieces)
+            memory, padding, pieces, memory_pieces = (t if t is None else t[None] for t in tensors)
             masks = {"key_padding_mask": padding, "pieces": pieces, "memory_pieces": memory_pieces}
-            memory = None if memory is None else memory[None]
             return self.forward(x[None], memory, attn_mask=attn_mask, start=start, **masks)[0]
         count = x.shape[1]
         query_span = key_span = Span(start, count)
@@ -121,16 +118,16 @@ class RelativeAttention(nn.Module):
             q, k, v = map(self._split, self.qkv(x).chunk(3, dim=2))
         else:
             key_span = Span(0, memory.shape[1])
-            both = self.qkv(torch.cat([x, memory], dim=1))
-            q = self._split(both[:, :count, : self.width])
-            k, v = map(self._split, both[:, count:, self.width :].chunk(2, dim=2))
+            qkv = self.qkv(torch.cat([x, memory], dim=1))
+            q = self._split(qkv[:, :count, : self.width])
+            k, v = map(self._split, qkv[:, count:, self.width :].chunk(2, dim=2))
         q, _ = self.position.rotate(q, q, query_span, query_span)
         k, _ = self.position.rotate(k, k, key_span, key_span)
         key_pieces = pieces if memory is None else memory_pieces
         if key_padding_mask is not None:
             pieces, key_pieces = _hide_padding(key_padding_mask, q, k, pieces, key_pieces)
         reach = max(query_span.stop, key_span.stop) - min(query_span.start, key_span.start)
-        attended = attend(
+        head_outputs = attend(
             q,
             k,
             v,
@@ -144,11 +141,11 @@ class RelativeAttention(nn.Module):
             dropout=self.dropout if self.training else 0.0,
             implementation=self.implementation,
         )
-        out: Tensor = self.out(attended.transpose(1, 2).reshape(x.shape))
+        out: Tensor = self.out(head_outputs.transpose(1, 2).reshape(x.shape))
         return out
 
     def _check(self, x: Tensor, memory: Tensor | None) -> None:
-        """Raises ``ValueError`` unless the inputs have ``width`` channels and equal batch sizes."""
+        """Raise ``ValueError`` unless the inputs have ``width`` channels and equal batch sizes."""
         for name, each in (("x", x), ("memory", memory)):
             if each is not None and (each.dim() not in (2, 3) or each.shape[-1] != self.width):
                 raise ValueError(
@@ -166,7 +163,7 @@ class RelativeAttention(nn.Module):
         return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
 
     def _hidden(self, attn_mask: Tensor, batch: int) -> Tensor:
-        """torch's ``attn_mask`` as the ``hidden`` of :func:`attend`."""
+        """Return the ``hidden`` of :func:`attend` for ``attn_mask``."""
         if attn_mask.dtype != torch.bool:
             raise ValueError(
                 f"RelativeAttention: attn_mask is {attn_mask.dtype}, expected torch.bool, True "
@@ -185,8 +182,8 @@ class RelativeAttention(nn.Module):
 def _hide_padding(
     padding: Tensor, q: Tensor, k: Tensor, pieces: Tensor | None, key_pieces: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """The piece numbers of queries and of keys such that no query attends to a key where
-    ``padding`` is True: these keys get a number that no query has."""
+    """Return the piece numbers of queries and keys. Keys where ``padding`` is True get a number
+    that no query has, so that no query attends to them."""
     expected = (k.shape[0], k.shape[2])
     if padding.dtype != torch.bool or padding.shape != expected:
         raise ValueError(

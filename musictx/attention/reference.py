@@ -1,12 +1,11 @@
-"""The specification: dense attention over the sum of terms, written for readers.
+"""Dense attention over the sum of terms: the specification of all other implementations.
 
 It supports any device, any floating dtype (float64 included), and every combination of terms and
-positions. Its logits need B x H x Tq x Tk numbers. The results of all other implementations must
-equal its results.
+positions. Its logits need B x H x Tq x Tk numbers.
 
 Masks are Boolean. A key is masked for a query if it is later (``causal``), belongs to another
-piece, or is in a distant block (``Terms.blocks``). The result of a query without visible keys is
-zero, and it gets no gradient.
+piece, is in a distant block (``Terms.blocks``), or is ``hidden``. The result of a query without
+visible keys is zero, and the query gets no gradient.
 """
 
 from __future__ import annotations
@@ -16,18 +15,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention.job import Job, Setting
-from musictx.attention.terms import (
-    Axis,
-    Blocks,
-    Positions,
-    Terms,
-    as_tensor,
-    without_autocast,
-)
+from musictx.attention.terms import Axis, Blocks, Positions, Terms, as_tensor, without_autocast
 
 
 def supports(job: Job) -> str | None:
-    """None: this implementation supports any job."""
+    """Return None: this implementation supports any job."""
     return None
 
 
@@ -36,14 +28,14 @@ def visible(setting: Setting, device: torch.device, blocks: Blocks | None = None
     queries = [as_tensor(x, device)[:, None, :, None] for x in setting.query_positions]
     keys = [as_tensor(x, device)[:, None, None, :] for x in setting.key_positions]
     query, key = queries[0], keys[0]
-    seen = (key <= query) if setting.causal else (key == key).expand(-1, -1, query.shape[2], -1)
+    is_visible = key <= query if setting.causal else (key == key).expand(-1, -1, query.shape[2], -1)
     if blocks is not None:
-        block_of_query = queries[blocks.coordinate] // blocks.length
-        block_of_key = keys[blocks.coordinate] // blocks.length
-        seen = seen & ((block_of_query - block_of_key).abs() <= 1)
+        query_block = queries[blocks.coordinate] // blocks.length
+        key_block = keys[blocks.coordinate] // blocks.length
+        is_visible = is_visible & ((query_block - key_block).abs() <= 1)
     same_piece = setting.same_piece()
-    seen = seen if same_piece is None else seen & same_piece
-    return seen if setting.hidden is None else seen & ~setting.hidden
+    is_visible = is_visible if same_piece is None else is_visible & same_piece
+    return is_visible if setting.hidden is None else is_visible & ~setting.hidden
 
 
 def axis_term(
@@ -52,7 +44,7 @@ def axis_term(
     """The term of one axis, <q_i, R[delta]> + b[delta]: (B, H, Tq, Tk).
 
     queries  (B, H, Tq, D), scaled
-    query_positions, key_positions  their coordinates on the axis, and those of the keys
+    query_positions, key_positions  the coordinates of queries and keys on the axis
     """
     key_coordinates = as_tensor(key_positions, queries.device)
     rows = axis.rows(as_tensor(query_positions, queries.device), key_coordinates)
@@ -64,19 +56,19 @@ def axis_term(
     if axis.bias is not None:
         scores = axis.bias.to(queries.dtype)[None, :, None].expand(*queries.shape[:3], -1)
         term = term + scores.gather(-1, index)
-    if axis.labels is not None:  # keys with other values have no term
+    if axis.labels is not None:  # other keys have no term
         has_label = (key_coordinates[..., None] == axis.labels.to(queries.device)).any(-1)
         term = term.masked_fill(~has_label[:, None, None], 0.0)
     return term
 
 
-def softmax(logits: Tensor, visible: Tensor) -> Tensor:
-    """Attention weights over the ``visible`` keys of each query; zeros for a query without any."""
+def softmax(logits: Tensor, is_visible: Tensor) -> Tensor:
+    """Attention weights over the visible keys of each query; zeros for a query without any."""
     # A row without visible keys would be 0/0. Its logits are not masked, so that the softmax and
     # its gradient are finite, and its weights are set to 0 at the end.
-    is_empty = ~visible.any(-1, keepdim=True)
-    weights = logits.masked_fill(~(visible | is_empty), float("-inf")).softmax(-1)
-    return weights.masked_fill(~visible, 0.0)
+    is_empty = ~is_visible.any(-1, keepdim=True)
+    weights = logits.masked_fill(~(is_visible | is_empty), float("-inf")).softmax(-1)
+    return weights.masked_fill(~is_visible, 0.0)
 
 
 def value_term(
@@ -88,11 +80,10 @@ def value_term(
 ) -> Tensor:
     """The term of the values, sum_j w_ij V[delta]: (B, H, Tq, D). The weights of all keys at one
     distance are summed first."""
-    queries, keys = (as_tensor(x, table.device) for x in (query_positions, key_positions))
-    rows = axis.rows(queries, keys)
-    by_row = weights.new_zeros(*weights.shape[:3], table.shape[1])
-    by_row = by_row.scatter_add(-1, rows[:, None].expand_as(weights), weights)
-    return by_row @ table
+    rows = axis.rows(*(as_tensor(x, table.device) for x in (query_positions, key_positions)))
+    row_weights = weights.new_zeros(*weights.shape[:3], table.shape[1])
+    row_weights = row_weights.scatter_add(-1, rows[:, None].expand_as(weights), weights)
+    return row_weights @ table
 
 
 def attention_weights(q: Tensor, k: Tensor, terms: Terms, setting: Setting) -> Tensor:
@@ -108,10 +99,7 @@ def attention_weights(q: Tensor, k: Tensor, terms: Terms, setting: Setting) -> T
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
-    """Attention of q (B, H, Tq, D) over k, v (B, H, Tk, D): (B, H, Tq, D) in the dtype of q.
-
-    Dropout sets a share of the weights to zero and scales the others up.
-    """
+    """Attention of q (B, H, Tq, D) over k, v (B, H, Tk, D): (B, H, Tq, D) in the dtype of q."""
     weights = attention_weights(q, k, terms, setting)
     with without_autocast(q.device):
         weights = F.dropout(weights, setting.dropout)

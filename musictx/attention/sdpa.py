@@ -10,7 +10,7 @@ from musictx.attention.terms import Terms
 
 
 def supports(job: Job) -> str | None:
-    """The reason why the job is not supported, or None."""
+    """Return why the job is not supported; None: it is."""
     if job.axes or job.labels:
         return "it computes no relative terms"
     square = job.causal and not job.single_query
@@ -21,12 +21,12 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     """Attention of q (B, H, Tq, D) over k, v (B, H, Tk, D), without checks of the arguments.
 
     Pieces need a mask of B x Tq x Tk Booleans, and with dropout torch does not use its fastest
-    kernels; so with either, memory is not linear in length.
+    kernels. With either, memory is not linear in length.
     """
-    square = setting.causal and q.shape[2] > 1
+    is_causal = setting.causal and q.shape[2] > 1  # a single query sees all keys
     mask = setting.same_piece()
-    if mask is not None:
-        mask, square = mask.tril() if square else mask, False
+    if mask is not None:  # torch allows no mask with is_causal
+        mask, is_causal = mask.tril() if is_causal else mask, False
     return F.scaled_dot_product_attention(
-        q, k, v, attn_mask=mask, dropout_p=setting.dropout, is_causal=square, scale=terms.scale
+        q, k, v, attn_mask=mask, dropout_p=setting.dropout, is_causal=is_causal, scale=terms.scale
     )

@@ -1,8 +1,8 @@
-"""The skew of Huang et al. (2018), section 3.4.1 and figure 1: for readers, and as a comparison.
+"""The skew of Huang et al. (2018), section 3.4.1 and figure 1, as a textbook example.
 
 The relative logits S[i, j] = <q_i, E[i - j]>, computed as in Shaw et al. (2018), need a vector for
 each pair of tokens, L x L x D numbers. But <q_i, E[d]> depends only on i and d, so the product
-Q E^T, L x L, has all of these numbers. They are only in the wrong places; three moves correct that:
+Q E^T, L x L, contains all of them, but in other places. Three steps move them to S:
 
     Q E^T, columns in      pad a column       read with one       S, after the first
     descending distance    on the left        number less a row   row is dropped
@@ -28,21 +28,20 @@ from musictx.attention.terms import Terms, without_autocast
 
 
 def supports(job: Job) -> str | None:
-    """The reason why the job is not supported, or None."""
+    """Return why the job is not supported; None: it is."""
     if job.axes != 1 or not job.table or job.bias or job.labels:
-        return "it computes one table of vectors by the order of tokens"
+        return "it computes one table of vectors for distances in the order of tokens"
     return job._replace(tangents=False).reason_against(causal=True, extras=False, layout=LAST)
 
 
 def skewed(product: Tensor) -> Tensor:
-    """Move columns for the distances Tk-1, ..., 1, 0, (..., Tq, Tk), to columns for keys.
-
-    Query r is token Tk - Tq + r. Entries for keys after their query have no meaning.
-    """
+    """Turn the columns of ``product`` (..., Tq, Tk), for the distances Tk - 1, ..., 1, 0, into
+    columns for the keys. Query r is token Tk - Tq + r. Entries for keys after their query have no
+    meaning."""
     *batch, queries, keys = product.shape
     padded = F.pad(product, (1, 0))
-    narrower = padded.reshape(*batch, keys + 1, queries)  # Tq (Tk + 1) numbers in other rows
-    return narrower[..., 1:, :].reshape(*batch, queries, keys)
+    reshaped = padded.reshape(*batch, keys + 1, queries)  # the same Tq (Tk + 1) numbers
+    return reshaped[..., 1:, :].reshape(*batch, queries, keys)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:

@@ -1,4 +1,4 @@
-"""The terms that a position scheme adds to the attention logits: one sum for the whole family.
+"""The terms that a position scheme adds to the attention logits: one formula for all schemes.
 
 With ``delta = position of the query - position of the key`` along each axis, every scheme is
 
@@ -9,10 +9,10 @@ With ``delta = position of the query - position of the key`` along each axis, ev
 where R (a table of vectors), b (a table of numbers), u, v and V are each optional. Huang et al.
 (2018): R learned. Shaw et al. (2018): R and V, clipped on both sides. Transformer-XL (Dai et al.
 2019): u, v and R computed from sinusoids. T5 (Raffel et al. 2020) and ALiBi (Press et al. 2022): b.
-Several axes make two-dimensional relative attention, for example time and pitch. Local attention
-masks distant keys: ``Blocks``.
+Several axes make multidimensional relative attention, for example order, time and pitch. Local
+attention masks distant keys: ``Blocks``.
 
-Positions are always arguments, never implied by the index of a row.
+Positions are always arguments; the index of a token in its tensor is not its position.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from torch import Tensor
 class Span:
     """The consecutive positions ``start, start + 1, ..., start + length - 1`` of every batch row.
 
-    In this common case the positions are known without reading a tensor from the device.
+    In this common case nothing needs to be read from a tensor on the device.
     """
 
     start: int
@@ -60,13 +60,13 @@ Positions = Span | Tensor
 
 def as_tensor(positions: Positions, device: torch.device) -> Tensor:
     """Convert positions to an int64 tensor (1, T) or (B, T)."""
-    places = positions.to(device) if isinstance(positions, Tensor) else positions.tensor(device)
-    return places if places.dim() == 2 else places[None]
+    tensor = positions.to(device) if isinstance(positions, Tensor) else positions.tensor(device)
+    return tensor if tensor.dim() == 2 else tensor[None]
 
 
-#: The coordinates that the model passes: the index of each token in the sequence, which the causal
-#: mask uses; its position in its piece; and from ``FURTHER`` on the coordinates that the scheme
-#: computes from the ids, such as time or pitch.
+#: Indices of the coordinates that the model passes: the index of each token in the sequence, which
+#: the causal mask uses; its position in its piece; and the first of the coordinates that the scheme
+#: computes from the ids, such as time and pitch.
 ORDER, PLACE, FURTHER = 0, 1, 2
 
 
@@ -76,10 +76,10 @@ def most_precise_dtype(device: torch.device) -> torch.dtype:
 
 
 def frequencies(count: int, device: torch.device) -> Tensor:
-    """(count,) radians for each step, from 1 down to nearly 1 / 10000 (Vaswani et al. 2017); in
+    """Radians per position (count,), from 1 down to nearly 1 / 10000 (Vaswani et al. 2017); in
     float64 if the device supports it."""
-    numbers = torch.arange(count, dtype=most_precise_dtype(device), device=device)
-    return torch.exp(-math.log(10000.0) / count * numbers)
+    index = torch.arange(count, dtype=most_precise_dtype(device), device=device)
+    return torch.exp(-math.log(10000.0) / count * index)
 
 
 def angles(positions: Tensor, frequencies: Tensor) -> Tensor:
@@ -87,12 +87,12 @@ def angles(positions: Tensor, frequencies: Tensor) -> Tensor:
 
     float32 is too imprecise for positions in the tens of thousands.
     """
-    wide = most_precise_dtype(positions.device)
-    return positions[..., None].to(wide) * frequencies.to(positions.device, wide)
+    dtype = most_precise_dtype(positions.device)
+    return positions[..., None].to(dtype) * frequencies.to(positions.device, dtype)
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
-    """Disable autocast on the type of ``device``, if there is autocast (not for "meta")."""
+    """Disable autocast for the type of ``device``, if it has autocast ("meta" has not)."""
     if not torch.amp.is_autocast_available(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
@@ -107,9 +107,9 @@ class Axis:
     low, high   other distances are clipped: row of delta = clamp(delta, low, high) - low
     coordinate  the index of the coordinate that this axis measures: 0 is the order of the sequence,
                 which the causal mask uses, too; 1, 2, ... are further coordinates
-    labels      (K,) int64, or None. With labels the coordinate of a key is one of these K different
-                values, such as a pitch or a voice. For a key with any other value the axis adds
-                nothing. Axes with few labels are computed in linear memory (speed/labels.py)
+    labels      (K,) int64, the different values of keys that are measured, such as pitches or
+                voices; the axis adds nothing for keys with other values. None: all keys are
+                measured. Axes with few labels are computed in linear memory (speed/labels.py)
     """
 
     table: Tensor | None = None
@@ -149,7 +149,7 @@ class Axis:
         return delta.clamp(self.low, self.high) - self.low
 
     def within(self, lowest: int, highest: int) -> Axis:
-        """The axis with rows only for the distances lowest..highest; at least one row."""
+        """A copy with rows only for the distances lowest..highest; at least one row."""
         low = max(self.low, min(lowest, self.high))
         high = max(low, min(self.high, highest))
         rows = slice(low - self.low, high - self.low + 1)
@@ -157,34 +157,30 @@ class Axis:
         return replace(self, table=table, bias=bias, low=low, high=high)
 
     def descending(self, values: Tensor, count: int, lowest: int = 0) -> Tensor:
-        """The entries for the distances count-1, ..., lowest + 1, lowest, clipped, which are those
-        from a query to consecutive keys, the oldest first.
+        """The entries of ``values`` for the distances count - 1, ..., lowest + 1, lowest, clipped.
+        These are the distances from a query to consecutive keys, the oldest first.
 
         ``values`` (X, distances, ...) has an entry for each row, like the table and the bias; the
         result is (X, count - lowest, ...). It consists of slices, whose gradients are sums in a
         fixed order on every device.
         """
         total = count - lowest
-        below = min(max(self.low - lowest, 0), total)  # distances that share the first row
-        beyond = min(max(count - 1 - self.high, 0), total)  # distances that share the last row
+        clipped_low = min(max(self.low - lowest, 0), total)  # distances that share the first row
+        clipped_high = min(max(count - 1 - self.high, 0), total)  # those that share the last row
         first = max(lowest - self.low, 0)
-        rows = values[:, first : first + total - below - beyond].flip(1)
-        if not below and not beyond:
+        rows = values[:, first : first + total - clipped_low - clipped_high].flip(1)
+        if not clipped_low and not clipped_high:
             return rows
         shape = values.shape[2:]
-        parts = [
-            values[:, -1:].expand(-1, beyond, *shape),
-            rows,
-            values[:, :1].expand(-1, below, *shape),
-        ]
-        return torch.cat(parts, dim=1)
+        last_rows = values[:, -1:].expand(-1, clipped_high, *shape)
+        return torch.cat([last_rows, rows, values[:, :1].expand(-1, clipped_low, *shape)], dim=1)
 
 
 @dataclass(frozen=True)
 class Blocks:
     """Local attention (Huang et al. 2018, section 3.5): positions are divided into blocks of
-    ``length`` from position 0 on. A query attends to the keys of its block and of the adjacent
-    blocks; in causal attention, of its block and the previous one.
+    ``length``, the first from position 0. A query attends to its own block and the adjacent blocks;
+    in causal attention, to its own block and the previous one.
     """
 
     length: int
@@ -220,7 +216,7 @@ class Terms:
             if not self.axes:
                 raise ValueError("Terms: value_table needs an axis to measure distances on")
             if self.axes[0].labels is not None:
-                raise ValueError("Terms: value_table is for distances, the first axis has labels")
+                raise ValueError("Terms: value_table needs a first axis without labels")
             if table.dim() != 3 or table.shape[1] != self.axes[0].distances:
                 raise ValueError(
                     f"Terms: value_table has shape {tuple(table.shape)}, expected (heads or 1, "
@@ -254,5 +250,5 @@ class Terms:
 
     def used_positions(self, positions: Positions | Sequence[Positions]) -> tuple[Positions, ...]:
         """The coordinates of ``positions`` that the terms use."""
-        several = (positions,) if isinstance(positions, Positions) else tuple(positions)
-        return several[: self.coordinates]
+        coordinates = (positions,) if isinstance(positions, Positions) else tuple(positions)
+        return coordinates[: self.coordinates]

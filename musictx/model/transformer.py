@@ -228,8 +228,6 @@ class MusicTransformer(nn.Module):
         """Begin a forward pass over ``ids``: compute their coordinates and those of all keys, and
         add ``ids`` to the cache. The arguments are those of :meth:`forward`."""
         count = ids.shape[1]
-        index: Positions
-        key_index: Positions
         if cache is not None:
             index, key_index = cache.spans(count)
         else:
@@ -306,7 +304,6 @@ def _reach(keys: Positions) -> int:
     """Return the greatest distance between two of the keys."""
     if isinstance(keys, Span):
         return max(len(keys) - 1, 0)
-    assert isinstance(keys, Tensor)
     return int((keys.amax(-1) - keys.amin(-1)).max())
 
 

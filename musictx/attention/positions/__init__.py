@@ -12,29 +12,29 @@ from musictx.config.position import SCHEMES, checked
 
 __all__ = ["SCHEMES", "PositionScheme", "Sizes", "build", "complete", "scheme_of"]
 
-#: Options that add positions to the embeddings with any scheme.
-EMBEDDED = {"concat_sinusoids", "periods"}
+#: Options of any scheme, which add positions to the embeddings (:class:`AddedPositions`).
+ADDED_OPTIONS = {"concat_sinusoids", "periods"}
 
 
 def complete(config: Mapping[str, Any], *, context: int, width: int) -> dict[str, Any]:
-    """The checked options of a scheme as a dict for :func:`build`, with defaults for a model of
-    ``context`` tokens and ``width`` channels in place of None.
+    """Check the options of a scheme. Return them as a dict for :func:`build`, in which missing ones
+    and None have the defaults for a model of ``context`` tokens and ``width`` channels.
 
     The options may include ``coordinates``. ``concat_sinusoids`` and ``periods`` are left out if
-    they add nothing. Raises :class:`ConfigError` about an unknown or wrong option.
+    they add nothing. Raises :class:`ConfigError` for an unknown or invalid option.
     """
-    given = dict(config)
-    coordinates = given.pop("coordinates", None)
-    given = checked(given)
-    for name, value in scheme_of(given["name"]).defaults(context, width).items():
-        if given.get(name) is None:
-            given[name] = value
-    for name in EMBEDDED:
-        if not given.get(name):
-            given.pop(name, None)
+    options = dict(config)
+    coordinates = options.pop("coordinates", None)
+    options = checked(options)
+    for name, value in scheme_of(options["name"]).defaults(context, width).items():
+        if options.get(name) is None:
+            options[name] = value
+    for name in ADDED_OPTIONS:
+        if not options.get(name):
+            options.pop(name, None)
     if coordinates is not None:
-        given["coordinates"] = coordinates
-    return {name: value for name, value in given.items() if value is not None}
+        options["coordinates"] = coordinates
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def build(
@@ -47,18 +47,18 @@ def build(
     context: int = 256,
     causal: bool = True,
 ) -> PositionScheme:
-    """Make the scheme of ``config``, such as {"name": "huang", "max_distance": 512}. Defaults of
-    missing options depend on ``context`` and ``width``.
+    """Build the scheme of ``config``, such as {"name": "huang", "max_distance": 512}. The defaults
+    of missing options depend on ``context`` and ``width``.
 
     Raises :class:`ConfigError` for an unknown name or option, or a number out of bounds.
     """
-    given = complete(config, context=context, width=width)
-    name = given.pop("name")
-    sizes = Sizes(layers, heads, head_dim, width, causal, given.pop("coordinates", None))
-    embedded = {key: given.pop(key) for key in EMBEDDED & given.keys()}
-    scheme: PositionScheme = instance("position.name", name, scheme_of(name), sizes, **given)
-    if embedded:
-        scheme.added = AddedPositions(width, **embedded)
+    options = complete(config, context=context, width=width)
+    name = options.pop("name")
+    sizes = Sizes(layers, heads, head_dim, width, causal, options.pop("coordinates", None))
+    added = {key: options.pop(key) for key in ADDED_OPTIONS & options.keys()}
+    scheme: PositionScheme = instance("position.name", name, scheme_of(name), sizes, **options)
+    if added:
+        scheme.added = AddedPositions(width, **added)
     return scheme
 
 

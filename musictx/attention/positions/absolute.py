@@ -11,7 +11,7 @@ from musictx.attention.terms import Positions, as_tensor
 
 
 class Plain(PositionScheme):
-    """No positions: only the causal mask shows which tokens come before others."""
+    """No positions: only the causal mask tells the order of tokens."""
 
 
 class Sinusoidal(PositionScheme):
@@ -19,21 +19,20 @@ class Sinusoidal(PositionScheme):
 
     Channel 2c is sin(p / 10000^(2c / width)) and channel 2c + 1 the cosine, divided by sqrt(width).
     The paper multiplies the token embeddings by sqrt(width) instead, which differs only in the
-    scale of the sum; the small scale is intended (``MusicTransformer._initialise``).
+    scale of the sum; ``MusicTransformer._initialise`` has the reason.
     """
 
     def embed(self, x: Tensor, positions: Positions) -> Tensor:
-        place = as_tensor(positions, x.device)
         width = x.shape[-1]
-        return x + (sinusoids(place, width) * width**-0.5).to(x.dtype)
+        return x + (sinusoids(as_tensor(positions, x.device), width) * width**-0.5).to(x.dtype)
 
 
 class Learned(PositionScheme):
     """A learned vector for each position: Gehring et al. (2017), Vaswani et al. (2017).
 
     The table has ``max_distance`` rows, by default the number of tokens in a training window. Later
-    positions share its last row, so only the causal mask shows their order. ``generate`` never uses
-    them: when the context is full, it reads the last tokens again from position 0.
+    positions share its last row, so only the causal mask tells their order. ``generate`` never uses
+    them: when the context is full, it reads the last tokens again, from position 0.
     """
 
     def __init__(self, sizes: Sizes, *, max_distance: int) -> None:
@@ -46,5 +45,5 @@ class Learned(PositionScheme):
         return {"max_distance": context}
 
     def embed(self, x: Tensor, positions: Positions) -> Tensor:
-        place = as_tensor(positions, x.device)
-        return x + self.table[place.clamp(0, len(self.table) - 1)].to(x.dtype)
+        rows = as_tensor(positions, x.device).clamp(0, len(self.table) - 1)
+        return x + self.table[rows].to(x.dtype)

@@ -1,4 +1,4 @@
-"""Positions that can be added to the embeddings with any scheme: periodic vectors and sinusoids."""
+"""Positions that any scheme can add to the embeddings: periodic vectors and sinusoids."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from musictx.attention.terms import Positions, angles, as_tensor, frequencies
 class AddedPositions(nn.Module):
     """Adds positions to the embeddings, in addition to the position scheme.
 
-    concat_sinusoids  channels of sinusoids that are concatenated to the embedding; a linear layer
-                      maps both back to its width (Huang et al. 2018, table 1). Initially it keeps
-                      the embedding and adds sinusoids of the scale of ``Sinusoidal``
-    periods           for each n a learned embedding of position mod n is added. On a grid of four
-                      voices, n = 4 is the next voice (the "instrument labels" of the paper), n = 16
-                      its position in the beat
+    concat_sinusoids  number of channels of sinusoids that are concatenated to the embedding; a
+                      linear layer maps both back to its width (Huang et al. 2018, table 1).
+                      Initially it keeps the embedding and adds sinusoids as ``Sinusoidal`` does
+    periods           for each n, a learned embedding of position mod n is added. On a grid of four
+                      voices with four steps per beat, n = 4 tells the next voice (the "instrument
+                      labels" of the paper) and n = 16 also its step in the beat
     """
 
     def __init__(self, width: int, *, concat_sinusoids: int = 0, periods: Iterable[int] = ()):
         super().__init__()
         self.sinusoids = concat_sinusoids
         self.join = nn.Linear(width + self.sinusoids, width) if self.sinusoids else None
-        #: Whether each position gets a different vector, not only each position modulo a period.
+        #: Whether all positions get different vectors, not only those within a period.
         self.absolute = self.join is not None
         self.lengths = tuple(periods)
         self.periods = nn.ModuleList(nn.Embedding(n, width) for n in self.lengths)
 
     def initialise(self) -> None:
         """Initialise ``join`` so that it keeps the embedding, after the linear layers of the model
-        are initialised. With a random map, tokens would not resemble their rows in a tied output
-        matrix."""
+        are initialised. With a random ``join``, the embedded tokens would not resemble their rows
+        in a tied output matrix."""
         if self.join is not None:
             width = self.join.out_features
             with torch.no_grad():
@@ -43,12 +43,12 @@ class AddedPositions(nn.Module):
 
     def forward(self, x: Tensor, positions: Positions) -> Tensor:
         """Add positions to the embeddings (B, T, width)."""
-        place = as_tensor(positions, x.device)
+        tensor = as_tensor(positions, x.device)
         if self.join is not None:
-            waves = sinusoids(place, self.sinusoids) * x.shape[-1] ** -0.5
+            waves = sinusoids(tensor, self.sinusoids) * x.shape[-1] ** -0.5
             x = self.join(torch.cat([x, waves.to(x.dtype).expand(*x.shape[:2], -1)], dim=-1))
         for length, vectors in zip(self.lengths, self.periods):
-            x = x + vectors(place % length).to(x.dtype)
+            x = x + vectors(tensor % length).to(x.dtype)
         return x
 
 

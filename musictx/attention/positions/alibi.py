@@ -12,26 +12,26 @@ from musictx.attention.terms import Axis, Terms
 class ALiBi(PositionScheme):
     """Each head subtracts its own fixed slope times the distance from the logits; nothing learned.
 
-    The slopes of n heads, n a power of two, are 2**(-8/n), 2**(-16/n), ..., 2**-8. Any other number
-    of heads has those of the next lower power of two, then every other slope of the next higher
-    one, as in the authors' code. Without causality the absolute distance is used.
+    The slopes of n heads, n a power of two, are 2**(-8/n), 2**(-16/n), ..., 2**-8. For another
+    number of heads, the first slopes are those of the next lower power of two; the others are every
+    second slope of the next higher one, as in the authors' code. Attention that is not causal uses
+    the absolute distance.
     """
 
     exponents: Tensor
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__(sizes)
-        # Integers, which stay exact if the model's weights are cast: the slope is
-        # 2 ** (-4 * exponent / below).
-        self.below = 1 << (sizes.heads.bit_length() - 1)
-        full = [2 * (h + 1) for h in range(self.below)]
-        extra = [2 * h + 1 for h in range(sizes.heads - self.below)]
-        self.register_buffer("exponents", torch.tensor(full + extra), persistent=False)
+        # Slopes are 2 ** (-4 * exponent / power). Integers stay exact if the model is cast.
+        self.power = 1 << (sizes.heads.bit_length() - 1)
+        first = [2 * (h + 1) for h in range(self.power)]
+        others = [2 * h + 1 for h in range(sizes.heads - self.power)]
+        self.register_buffer("exponents", torch.tensor(first + others), persistent=False)
 
     @property
     def slopes(self) -> Tensor:
         """(heads,) float32."""
-        return torch.exp2(self.exponents * (-4 / self.below))
+        return torch.exp2(self.exponents * (-4 / self.power))
 
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
         low = self.sizes.low(reach)

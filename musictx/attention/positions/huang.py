@@ -12,10 +12,10 @@ from musictx.attention.terms import Axis, Terms
 class Huang(PositionScheme):
     """Each layer learns a vector for each distance; <q_i, E[i - j]> is added to the logits.
 
-    Tables are (heads or 1, max_distance, head_dim), row d for distance d, drawn from a normal
-    distribution of standard deviation head_dim**-0.5. Longer distances share the last row, as in
-    Shaw et al. (2018). For attention that is not causal, distances -(max_distance - 1) to
-    max_distance - 1 have a row each.
+    Tables are (heads or 1, max_distance, head_dim), with row d for distance d. They are initially
+    normal with standard deviation head_dim**-0.5. Longer distances share the last row, as in Shaw
+    et al. (2018). If attention is not causal, there is a row for each of the distances
+    -(max_distance - 1) to max_distance - 1.
     """
 
     def __init__(self, sizes: Sizes, *, max_distance: int, shared: bool = False) -> None:
@@ -35,8 +35,8 @@ class Huang(PositionScheme):
 def learned_tables(
     sizes: Sizes, shared: bool, low: int, high: int, layers: int | None = None
 ) -> nn.ParameterList:
-    """A table of vectors for the distances low..high for each layer, or the first ``layers``:
-    (heads, distances, head_dim), or (1, ...) if the heads share it."""
+    """A table of vectors for the distances low..high, for each of the first ``layers`` (None: all):
+    (heads, distances, head_dim), or (1, distances, head_dim) if ``shared`` by the heads."""
     shape = (1 if shared else sizes.heads, high - low + 1, sizes.head_dim)
     count = sizes.layers if layers is None else layers
     return nn.ParameterList(

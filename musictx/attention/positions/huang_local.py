@@ -11,11 +11,11 @@ class HuangLocal(Huang):
     """A piece is divided into blocks; each token attends to its own block and the previous one.
 
     The largest distance is 2 * block - 1 tokens, so the table has a row for each distance and
-    nothing is clipped. Time and memory are linear in length. Without causality a token attends to
-    the next block, too.
+    nothing is clipped. Time and memory are linear in length. If attention is not causal, a token
+    attends to the next block, too.
 
-    Blocks are counted from the beginning of each piece; in a stream, from its first id, even if the
-    cache has dropped it.
+    Blocks are counted from the beginning of each piece; in generation, from its first id, even if
+    the cache has dropped it.
     """
 
     def __init__(self, sizes: Sizes, *, block: int, shared: bool = False) -> None:

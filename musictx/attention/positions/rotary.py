@@ -14,9 +14,9 @@ class Rotary(PositionScheme):
     """Rotates queries and keys by their positions, so that dot products depend only on distances.
 
     Channels 2c and 2c + 1 are the coordinates of a plane, which is rotated by
-    position * 10000**(-2c / head_dim) radians. Nothing is learned, and keys are rotated once,
-    before they are cached. Angles are computed in float64 if the device supports it: at position
-    100,000 the error of float32 would be 0.004 radians.
+    position * 10000**(-2c / head_dim) radians. Nothing is learned, and keys are rotated only once,
+    before they are cached. Angles are computed in float64 if the device supports it, since at
+    position 100,000 the error of float32 would be 0.004 radians.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -35,10 +35,10 @@ class Rotary(PositionScheme):
 def rotated(x: Tensor, positions: Positions) -> Tensor:
     """Rotate x (B, H, T, D), D even, by ``positions``; shape and dtype stay the same."""
     precise = torch.promote_types(x.dtype, torch.float32)
-    half = x.shape[-1] // 2
-    place = as_tensor(positions, x.device)
-    angle = angles(place, frequencies(half, x.device))[:, None]  # (1 or B, 1, T, D/2)
+    planes = x.shape[-1] // 2
+    angle = angles(as_tensor(positions, x.device), frequencies(planes, x.device))
+    angle = angle[:, None]  # (1 or B, 1, T, D/2)
     cosine, sine = angle.cos().to(precise), angle.sin().to(precise)
-    first, second = x.to(precise).unflatten(-1, (half, 2)).unbind(-1)
-    both = torch.stack([first * cosine - second * sine, first * sine + second * cosine], dim=-1)
-    return both.flatten(-2).to(x.dtype)
+    first, second = x.to(precise).unflatten(-1, (planes, 2)).unbind(-1)
+    pairs = torch.stack([first * cosine - second * sine, first * sine + second * cosine], dim=-1)
+    return pairs.flatten(-2).to(x.dtype)

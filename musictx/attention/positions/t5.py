@@ -17,8 +17,8 @@ class T5(PositionScheme):
 
     Short distances have a bucket each, longer distances share buckets of logarithmic size, and all
     distances from ``max_distance`` on share the last bucket. All layers share the numbers, as in
-    the paper. (T5 has no factor 1 / sqrt(head_dim) in the products and smaller initial queries
-    instead; here the factor is kept.)
+    the paper. Unlike T5, the products keep the factor 1 / sqrt(head_dim); T5 has smaller initial
+    queries instead.
     """
 
     buckets: Tensor
@@ -41,14 +41,15 @@ class T5(PositionScheme):
 def bucket(distance: int, buckets: int, max_distance: int, *, causal: bool) -> int:
     """The bucket of ``distance`` = query - key.
 
-    The first half of n buckets is for single distances. A longer distance d has the bucket n/2 +
-    floor(n/2 * log(d / (n/2)) / log(max_distance / (n/2))), at most n - 1. Without causality, keys
-    after their query use the upper half of the buckets in the same way.
+    The first half of the n buckets is for one distance each. A longer distance d has the bucket
+    n/2 + floor(n/2 * log(d / (n/2)) / log(max_distance / (n/2))), at most n - 1. Attention that is
+    not causal uses half of the buckets in this way for keys up to the query, the others for later
+    keys.
     """
     if not causal:
         buckets //= 2
-        ahead = buckets if distance < 0 else 0
-        return ahead + bucket(abs(distance), buckets, max_distance, causal=True)
+        first = buckets if distance < 0 else 0
+        return first + bucket(abs(distance), buckets, max_distance, causal=True)
     distance = max(distance, 0)
     exact = buckets // 2
     if distance < exact:

@@ -10,20 +10,20 @@ from musictx.attention.terms import Axis, Terms, angles, frequencies, without_au
 
 
 class TransformerXL(PositionScheme):
-    """Vectors of distances projected from fixed sinusoids, and two learned queries:
+    """A vector for each distance, projected from sinusoids, and two learned vectors u and v:
 
         logits_ij = (<q_i + u, k_j> + <q_i + v, W_R R[i - j]>) / sqrt(D)
 
-    R[d] has ``width`` sines and cosines of d. W_R is learned for each layer and head, u and v for
-    each head, the same in all layers. Distances are not clipped.
+    R[d] has ``width`` sines and cosines of d. W_R is learned for each layer and head (or layer, if
+    ``shared``), u and v for each head; all layers share u and v. Distances are not clipped.
     """
 
     def __init__(self, sizes: Sizes, *, shared: bool = False) -> None:
         super().__init__(sizes)
         waves = sizes.width // 2
         shape = (1 if shared else sizes.heads, 2 * waves, sizes.head_dim)
-        # With sine and cosine of each frequency, R[d] has length sqrt(waves). So its projection has
-        # the initial scale of the learned tables of other schemes.
+        # R[d] has norm sqrt(waves), since it has sine and cosine of each frequency. Thus its
+        # projection has the initial scale of the learned tables of other schemes.
         std = (sizes.head_dim * waves) ** -0.5
         self.projections = nn.ParameterList(
             nn.Parameter(torch.randn(shape) * std) for _ in range(sizes.layers)

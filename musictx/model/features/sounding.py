@@ -143,12 +143,12 @@ class Sounding(PitchFeature):
                 context_rows.append(self.levels + gap)
             if back < self.recent:
                 has_level = exists & (set_at.gather(1, onset) >= start)
-                context_rows.append(offset + torch.where(exists, starts.gather(1, onset) + 1, 0))
-                offset += self.pitches + 1
-                context_rows.append(offset + torch.where(has_level, level.gather(1, onset), 0))
-                offset += self.levels
-                context_rows.append(offset + gap)
-                offset += TIMES
+                pitch = torch.where(exists, starts.gather(1, onset) + 1, 0)
+                note_level = torch.where(has_level, level.gather(1, onset), 0)
+                sizes = (self.pitches + 1, self.levels, TIMES)
+                for row, size in zip((pitch, note_level, gap), sizes):
+                    context_rows.append(offset + row)
+                    offset += size
         return SoundingState(pitches, torch.stack(context_rows, dim=-1))
 
     def _pitches(
