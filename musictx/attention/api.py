@@ -88,8 +88,7 @@ def attend(
     if terms is None:
         terms = Terms(scale=q.shape[-1] ** -0.5)
     if not isinstance(terms, Terms):
-        found = type(terms).__name__
-        raise ValueError(f"attend: terms is a {found}, expected Terms, such as scheme.terms()")
+        raise ValueError(f"attend: expected Terms, such as scheme.terms(), not {type(terms)}")
     if (query_positions is None) != (key_positions is None):
         raise ValueError("attend: give query_positions and key_positions both or neither")
     if query_positions is None or key_positions is None:

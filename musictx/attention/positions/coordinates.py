@@ -126,12 +126,10 @@ def ranges(name: str, size: int, rows: list[list[int]], missing: int) -> Tensor:
 def readers(coordinates: dict[str, Any] | None) -> dict[str, Reader]:
     """Return {name of an axis: reader of its coordinate} for the options ``coordinates``:
 
-    {"kind": "tokens", "size": number of ids, "steps": rows, "pitches": rows}
-        Event tokens: time and pitch. Only time shifts take time. Drums have no pitch, since their
-        numbers name instruments
-    {"kind": "grid", "voices": 4, "size": number of ids, "pitches": rows}
-        Interleaved voices: voice and pitch; without "pitches" only voice. Rests and ties have no
-        pitch
+    {"kind": "tokens", "size": number of ids, "steps": rows, "pitches": rows}  event tokens: time
+        and pitch. Drums have no pitch, since their numbers name instruments
+    {"kind": "grid", "voices": 4, "size": number of ids, "pitches": rows}  interleaved voices: voice
+        and, if there are "pitches", pitch. Rests and ties have no pitch
 
     Rows are those of :func:`ranges`. Raises ``ConfigError`` for an unknown kind or option.
     """

@@ -49,10 +49,9 @@ class TwoD(Huang):
         self.highest_time = max_time - 1
         self.readers = nn.ModuleDict(readers(sizes.coordinates))
         self.further = len(self.readers)
+        layers = min(first_layers, sizes.layers)
         for name in self.readers:
-            tables = learned_tables(
-                sizes, shared, *self._bounds(name), min(first_layers, sizes.layers)
-            )
+            tables = learned_tables(sizes, shared, *self._bounds(name), layers)
             self.add_module(f"{name}_tables", tables)
 
     def coordinates(

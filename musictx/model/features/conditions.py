@@ -136,14 +136,14 @@ class Conditions(PitchFeature):
         all_ids, index, start, new = history(ids, earlier, places)
         start = start[:, new]
         rows, count = ids.shape
-        part, control = self.part[all_ids], self.control[all_ids]
+        mark, control = self.part[all_ids], self.control[all_ids]
 
         def last(matches: Tensor) -> Tensor:
             """The index (B, N) of the last token so far that ``matches``, -1 if there is none."""
             return torch.where(matches, index, -1).cummax(1).values
 
-        marks = [last(part == mark) for mark in PARTS[1:]]
-        is_known = marks[0] > marks[1]  # the token is in the given notes
+        marks = [last(mark == part) for part in PARTS[1:]]
+        is_known = marks[0] > marks[1]  # the token belongs to the given notes
         known, stream, here = (torch.where(at[:, new] >= start, at[:, new], -1) for at in marks)
         part = torch.where(known > stream, KNOWN, BEFORE_MARKS)
         part = torch.where(stream > known, STREAM, part)
@@ -215,7 +215,7 @@ class Conditions(PitchFeature):
 def _next_times(
     pitch: Tensor, time: Tensor, moment: Tensor, first: Tensor, is_written: Tensor
 ) -> Tensor:
-    """Return the time of the next event of each pitch: (B, T, pitches), 2 ``NEVER`` for none.
+    """Return the time of the next event of each pitch: (B, T, pitches); 2 ``NEVER``: none.
 
     pitch       (B, N): the pitch of each token that is an event, -1 for other tokens
     time        (B, N): ascending times of the tokens

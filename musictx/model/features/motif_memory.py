@@ -127,18 +127,16 @@ class MotifMemory(Predicted):
         length = torch.bucketize(run.gather(1, last), self.lengths, right=True) * in_piece
         predicted = (last + 1 - lag.gather(1, last)).clamp(min=0)  # the note after the earlier run
         onset_time = time.gather(1, onset)
-        gap = onset_time.gather(1, predicted)
-        gap = gap - onset_time.gather(1, (predicted - 1).clamp(min=0))
+        run_end = (predicted - 1).clamp(min=0)
+        gap = onset_time.gather(1, predicted) - onset_time.gather(1, run_end)
         steps = (gap - (time[:, new] - onset_time.gather(1, last))).clamp(min=0)
         exists = length > 0
         pitch, steps = pitch.gather(1, predicted) * exists, steps * exists
         level = level.gather(1, onset).gather(1, predicted) * exists
         step_id = self.step_id[steps.clamp(max=self.longest_shift)]
         ids = torch.stack([self.start_id[pitch], step_id, self.level_id[level]], 2)
-        trust = length[..., None].expand_as(ids)
-        return MotifState(
-            ids * exists[..., None], trust, torch.zeros_like(length), pitch, steps, level
-        )
+        ids, trust = ids * exists[..., None], length[..., None].expand_as(ids)
+        return MotifState(ids, trust, torch.zeros_like(length), pitch, steps, level)
 
     def embed(self, x: Tensor, seen: MotifState) -> Tensor:
         """Embeddings ``x`` (B, T, width) plus the vectors of the predicted notes."""

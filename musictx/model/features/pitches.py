@@ -13,7 +13,7 @@ from musictx.model.features.base import Feature, NativeForm, joined
 
 #: The number of classes of times: one for each step below 16, then six for each doubling.
 TIMES = 64
-#: Steps until what never comes, or since what never was.
+#: Stands for an infinite number of steps.
 NEVER = 1 << 20
 
 
@@ -66,9 +66,7 @@ class PitchFeature(Feature):
         )
         self.interval_maps = None
         if chords:
-            self.interval_maps = nn.Parameter(
-                0.1 * torch.randn(kinds, chords, 2 * self.pitches - 1)
-            )
+            self.interval_maps = nn.Parameter(0.1 * torch.randn(kinds, chords, 2 * count - 1))
             self.interval_scores = nn.Parameter(torch.zeros(chords, width))
 
     def embed_states(self, x: Tensor, states: Tensor, table: Tensor) -> Tensor:
@@ -85,8 +83,8 @@ class PitchFeature(Feature):
     def score_states(
         self, logits: Tensor, x: Tensor, weights: Sequence[Tensor], states: Sequence[Tensor]
     ) -> Tensor:
-        """``logits`` (B, T, vocab) plus the scores of starts and ends: of ids that start or end a
-        pitch, by its state. A start also gets the scores of its intervals to other pitches.
+        """``logits`` (B, T, vocab) plus scores of the ids that start or end a pitch, by the state
+        of the pitch. Ids that start it also get the scores of its intervals to other pitches.
 
         weights  for starts and for ends: (B, T, states) each, the score of each state
         states   for starts and for ends: (B, T, pitches) each, as in :meth:`embed_states`;
@@ -107,10 +105,10 @@ class PitchFeature(Feature):
         assert self.interval_maps is not None
         maps = self.interval_maps.to(kinds.dtype)[:, :, self.interval]
         maps = maps.permute(2, 0, 1, 3)  # (from pitch, kinds, chords, to pitch)
-        profiles = kinds.flatten(2) @ maps.flatten(2).flatten(0, 1)
-        profiles = profiles.unflatten(-1, (len(self.interval_scores), self.pitches))
+        sums = kinds.flatten(2) @ maps.flatten(2).flatten(0, 1)
+        sums = sums.unflatten(-1, (len(self.interval_scores), self.pitches))  # one for each chord
         weights = F.linear(x, self.interval_scores)[:, :, None]
-        return (weights.to(kinds.dtype) @ profiles).float()[:, :, 0]
+        return (weights.to(kinds.dtype) @ sums).float()[:, :, 0]
 
     def pitch_form(
         self, struct: str, attributes: str, scores: Sequence[Tensor], **others: int
@@ -146,9 +144,8 @@ def history(ids: Tensor, earlier: Tensor, places: Tensor) -> tuple[Tensor, Tenso
 def time_classes() -> Tensor:
     """Return the class of each time in steps; longer times have the class of the last entry."""
     steps = torch.arange(1, 16 << 8)
-    doublings = (16 + 6 * (steps.float().log2() - 4)).long().clamp(max=TIMES - 1)
-    classes = torch.where(steps < 16, steps, doublings)
-    return torch.cat([torch.zeros(1, dtype=torch.int64), classes])
+    longer = (16 + 6 * (steps.float().log2() - 4)).long().clamp(max=TIMES - 1)
+    return torch.cat([torch.zeros(1, dtype=torch.int64), torch.where(steps < 16, steps, longer)])
 
 
 def class_of(time: Tensor, classes: Tensor) -> Tensor:
