@@ -1,4 +1,4 @@
-"""Terms, places and jobs of attention, and the comparisons that its tests share."""
+"""Terms, positions and cases of attention, and the comparisons that its tests share."""
 
 import math
 from collections.abc import Callable
@@ -8,15 +8,14 @@ import torch
 from torch import Tensor
 
 from musictx.attention import api, reference
-from musictx.attention.job import Job as Asked
-from musictx.attention.job import Setting
+from musictx.attention.job import Job, Setting
 from musictx.attention.terms import Axis, Span, Terms
 
 Named = dict[str, Tensor]
 
 
 def learned(named: Named, name: str, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    """The tensor of this name; a random one with a gradient, if there is none yet."""
+    """The tensor of this name; if there is none yet, a random one that requires a gradient."""
     if name not in named:
         named[name] = torch.randn(shape, dtype=dtype).requires_grad_()
     return named[name]
@@ -27,11 +26,11 @@ def huang(named: Named, heads: int, size: int) -> Terms:
     return Terms(scale=size**-0.5, axes=(Axis(table=table, high=3),))
 
 
-LABELS = torch.tensor([3, 0, 17, 9, 30])  # in no order, with gaps
+LABELS = torch.tensor([3, 0, 17, 9, 30])  # unsorted, with gaps
 
 
 def label_axes(named: Named, heads: int, size: int) -> tuple[Axis, ...]:
-    """Pitch and voice, which the keys have by labels."""
+    """Axes of pitch and voice, with labels."""
     table = learned(named, "pitch", heads, 9, size)
     bias = learned(named, "pitch_bias", heads, 9)
     voice = learned(named, "voice", 1, 7, size)
@@ -42,7 +41,7 @@ def label_axes(named: Named, heads: int, size: int) -> tuple[Axis, ...]:
 
 
 def places(rows: int, start: int, count: int) -> tuple[Span, Tensor, Tensor]:
-    """Order, pitches (now and then one that is no label), voices (the same in every row)."""
+    """Order, pitches (some of them are not labels), voices (the same in every row)."""
     pitches = torch.cat([LABELS, torch.tensor([12, 39])])
     return (
         Span(start, count),
@@ -60,7 +59,7 @@ def qkv(
 
 
 def directly(module: Any) -> Callable[..., Tensor]:
-    """``module.attend`` itself, whatever ``attend`` would choose; arguments as of ``attend``."""
+    """``module.attend`` with the arguments of ``api.attend``, whatever that would choose."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, **more: Any) -> Tensor:
         return module.attend(q, k, v, terms, setting(terms, q, k, **more))
@@ -69,20 +68,19 @@ def directly(module: Any) -> Callable[..., Tensor]:
 
 
 def setting(terms: Terms, q: Tensor, k: Tensor, **more: Any) -> Setting:
-    """The arguments of ``attend`` as implementations take them; without positions the queries are
-    the last of the keys."""
+    """The setting for the arguments ``more`` of ``attend``. Without positions the queries are the
+    last of the keys; a position that is no tuple is that of all coordinates."""
     queries, keys = q.shape[2], k.shape[2]
-    given = {"query_positions": Span(keys - queries, queries), "key_positions": Span(0, keys)}
-    given |= more
+    options = {"query_positions": Span(keys - queries, queries), "key_positions": Span(0, keys)}
+    options |= more
     for name in ("query_positions", "key_positions"):
-        one = given[name]
-        given[name] = terms.used_positions(
-            one if isinstance(one, tuple) else (one,) * terms.coordinates
-        )
-    return Setting(**given)
+        x = options[name]
+        x = x if isinstance(x, tuple) else (x,) * terms.coordinates
+        options[name] = terms.used_positions(x)
+    return Setting(**options)
 
 
-#: The specification.
+#: The reference implementation.
 dense = directly(reference)
 
 
@@ -93,24 +91,24 @@ def weights(q: Tensor, k: Tensor, terms: Terms, **more: Any) -> Tensor:
 def why_not(
     module: Any, terms: Terms, at: Any, over: Any, causal: bool = True, q: Tensor | None = None
 ) -> str | None:
-    """Why the implementation cannot compute attention with these terms between these positions."""
+    """Why the implementation does not support these terms, for queries ``at`` and keys ``over``."""
     setting = Setting(terms.used_positions(at), terms.used_positions(over), causal)
-    return module.supports(Asked.of(terms, setting, q))
+    return module.supports(Job.of(terms, setting, q))
 
 
-class Job(NamedTuple):
-    """Tensors in float64 by name, what makes terms of them, and where and what to attend to."""
+class Case(NamedTuple):
+    """Tensors in float64 by name; a function that makes terms of them; options of ``attend``."""
 
     named: Named
     terms: Callable[[Named], Terms]
-    where: dict[str, Any]
+    options: dict[str, Any]
 
     def run(self, function: Callable[..., Tensor], **more: Any) -> Callable[[Named], Tensor]:
-        def made(named: Named) -> Tensor:
+        def attend(named: Named) -> Tensor:
             qkv = (named[x] for x in "qkv")
-            return function(*qkv, self.terms(named), **self.where, **more)
+            return function(*qkv, self.terms(named), **self.options, **more)
 
-        return made
+        return attend
 
 
 def computed(name: str) -> Callable[..., Tensor]:
@@ -122,45 +120,45 @@ def precision(name: str) -> torch.dtype:
 
 
 def results(run: Callable[[Named], Tensor], named: Named, up: Tensor, dtype: Any) -> Named:
+    """The output ``out`` and the gradients by name, for the upstream gradient ``up``."""
     inputs = {n: x.detach().to(dtype).requires_grad_() for n, x in named.items()}
     out = run(inputs)
-    wanted = list(inputs.values())
-    found = torch.autograd.grad(
-        out, wanted, up.to(out.dtype), materialize_grads=True, allow_unused=True
+    gradients = torch.autograd.grad(
+        out, [*inputs.values()], up.to(out.dtype), materialize_grads=True, allow_unused=True
     )
-    return {"out": out.detach()} | dict(zip(named, found))
+    return {"out": out.detach()} | dict(zip(named, gradients))
 
 
-def excess(name: str, job: Job, dtype: torch.dtype | None = None, **own: Any) -> dict[str, float]:
-    """Errors of output and gradients as a share of what rounding may cost: must be below 1.
+def excess(name: str, case: Case, dtype: torch.dtype | None = None, **own: Any) -> dict[str, float]:
+    """Errors of output and gradients, divided by those that rounding may cause: must be below 1.
 
-    The truth is the specification in float64; the budget is four times the error that the
-    specification makes in the implementation's own precision, and rounding at the size of the
-    largest number: for tables, whose gradients add up parts that may cancel, of every part.
-    ``own``: arguments that this implementation alone takes.
+    Errors are those to the reference in float64. Allowed are four times the errors of the reference
+    in the implementation's precision, and rounding errors at the size of the largest number; for
+    tables, whose gradients are sums that may cancel, of every summand. ``own``: options that only
+    this implementation has.
     """
-    rows, heads, queries, _ = job.named["q"].shape
-    up = torch.randn(job.named["q"].mT.shape, dtype=torch.float64).mT
+    rows, heads, queries, _ = case.named["q"].shape
+    up = torch.randn(case.named["q"].mT.shape, dtype=torch.float64).mT
     dtype = dtype or precision(name)
-    exact = results(job.run(dense), job.named, up, torch.float64)
-    plain = results(job.run(dense), job.named, up, dtype)
-    got = results(job.run(computed(name), **own), job.named, up, dtype)
+    exact = results(case.run(dense), case.named, up, torch.float64)
+    rounded = results(case.run(dense), case.named, up, dtype)
+    got = results(case.run(computed(name), **own), case.named, up, dtype)
     scale = max(1.0, *(float(x.abs().max()) for x in exact.values()))
     shares = {}
     for which, truth in exact.items():
         assert got[which].shape == truth.shape
         assert got[which].dtype == dtype
-        budget = 4 * float((plain[which] - truth).norm())
-        parts = rows * heads * queries if which not in ("out", "q", "k", "v") else 1
+        budget = 4 * float((rounded[which] - truth).norm())
+        summands = rows * heads * queries if which not in ("out", "q", "k", "v") else 1
         # Products of bfloat16 pairs round the weights too.
         unit = {torch.float64: 2**-46, torch.bfloat16: 2**-9}.get(dtype, 2**-24)
-        budget += 4 * unit * scale * math.sqrt(truth.numel() * parts)
+        budget += 4 * unit * scale * math.sqrt(truth.numel() * summands)
         error = float((got[which] - truth).norm())
         shares[which] = error / budget if math.isfinite(error) else math.inf
     return shares
 
 
-def table_job(queries: int, keys: int, distances: int, size: int = 8, rows: int = 2) -> Job:
+def table_job(queries: int, keys: int, distances: int, size: int = 8, rows: int = 2) -> Case:
     named: Named = {}
     qkv(named, rows, 2, queries, keys, size)
     learned(named, "table", 2, distances, size)
@@ -169,4 +167,4 @@ def table_job(queries: int, keys: int, distances: int, size: int = 8, rows: int 
     def terms(named: Named) -> Terms:
         return Terms(0.4, (Axis(named["table"], named["bias"], high=distances - 1),))
 
-    return Job(named, terms, {})
+    return Case(named, terms, {})

@@ -1,4 +1,4 @@
-"""``attend``: what is asked is checked, and what is chosen can do the job."""
+"""``attend`` checks its arguments and chooses an implementation that supports them."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ from tests.attention import cases
 
 
 def arguments():
-    """Arguments of ``attend`` that fit."""
+    """Valid arguments of ``attend``."""
     tensors = dict(zip("qkv", cases.qkv({}, 2, 2, 5, 5, 4)))
     positions = {"query_positions": Span(0, 5), "key_positions": Span(0, 5)}
     return {"terms": cases.huang({}, 2, 4)} | tensors | positions
@@ -35,7 +35,7 @@ def arguments():
         ("flash", {}, {}),
     ],
 )
-def test_a_named_implementation_that_cannot_is_an_error(implementation, change, more):
+def test_a_named_implementation_that_lacks_support_is_an_error(implementation, change, more):
     given = arguments()
     terms = replace(given.pop("terms"), **change)
     with pytest.raises(ValueError, match=f"^implementation={implementation}: "):
@@ -65,14 +65,14 @@ def test_a_named_implementation_that_cannot_is_an_error(implementation, change, 
         ({"hidden": torch.zeros(5, 5)}, "hidden"),
     ],
 )
-def test_arguments_that_do_not_fit_are_named(change, name):
+def test_errors_name_the_invalid_argument(change, name):
     with pytest.raises(ValueError, match=f"attend: .*{name}"):
         attend(**arguments() | change)
 
 
 @pytest.mark.parametrize("implementation", ["native", "chunked", "fused"])
 @pytest.mark.parametrize("shape", [(0, 2, 5, 4), (2, 0, 5, 4), (2, 2, 0, 4), (2, 2, 5, 0)])
-def test_nothing_to_attend_to_has_an_empty_result_and_gradient(implementation, shape):
+def test_empty_tensors_have_an_empty_result_and_gradient(implementation, shape):
     q = torch.zeros(shape, requires_grad=True)
     terms = Terms(1.0, (Axis(torch.zeros(shape[1], 4, shape[3]), high=3),))
     out = attend(q, q, q, terms, implementation=implementation)
@@ -91,7 +91,7 @@ def test_nothing_to_attend_to_has_an_empty_result_and_gradient(implementation, s
         (lambda: Axis(high=2, coordinate=1, labels=torch.zeros(3)), "labels"),
     ],
 )
-def test_terms_that_do_not_fit_are_named(make, name):
+def test_errors_name_the_invalid_field_of_terms(make, name):
     with pytest.raises(ValueError, match=name):
         make()
 
@@ -117,7 +117,7 @@ def test_terms_that_do_not_fit_are_named(make, name):
         ("mps", None, {}, "reference"),
     ],
 )
-def test_auto_takes_the_fastest_that_can(device, lacking, change, wanted, monkeypatch):
+def test_auto_takes_the_fastest_that_supports_the_job(device, lacking, change, wanted, monkeypatch):
     monkeypatch.setattr(api, "_choice", api._choice.__wrapped__)
     monkeypatch.setattr(api, "works", lambda *_: True)
     for module in (native, fused):
@@ -153,7 +153,7 @@ class Backward(torch.autograd.Function):
     ],
     ids=["forward", "backward", "wrong"],
 )
-def test_a_kernel_that_raises_is_left_out_with_one_line(attend_, words, monkeypatch, capsys):
+def test_auto_skips_a_kernel_that_fails_and_prints_one_line(attend_, words, monkeypatch, capsys):
     monkeypatch.setattr(api, "_choice", api._choice.__wrapped__)
     monkeypatch.setattr(api, "works", cache(api.works.__wrapped__))
     monkeypatch.setattr(native, "_missing", lambda: None)

@@ -1,8 +1,8 @@
-"""Whatever an implementation says that it can, it computes as the specification does.
+"""Every implementation equals the reference in every job that it supports.
 
-One set of laws for all of them; what they are asked is drawn from what they say of themselves
-(``supports``). The Triton kernel, ``fused``, is asked alone, in the process with Triton's
-interpreter that test_fused.py starts.
+All have the same tests, with random jobs that they support by their own account (``supports``).
+The Triton kernel, ``fused``, is tested alone, in the process with Triton's interpreter that
+test_fused.py starts.
 """
 
 import contextlib
@@ -19,15 +19,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from musictx.attention import api
-from musictx.attention.job import ANY, CONSECUTIVE, LAST, SQUARE
-from musictx.attention.job import Job as Asked
+from musictx.attention.job import ANY, CONSECUTIVE, LAST, SQUARE, Job
 from musictx.attention.terms import Axis, Blocks, Terms
 from musictx.speed import native
 from musictx.speed.chunked import tiling
 from musictx.speed.native import build, library
 from tests import compiler
 from tests.attention import cases
-from tests.attention.cases import Job, Named, computed, dense, excess, results, table_job
+from tests.attention.cases import Case, Named, computed, dense, excess, results, table_job
 from tests.speed import interpreter
 
 INTERPRETED = interpreter.HERE
@@ -35,8 +34,8 @@ ALL = ("skew", "chunked", "sdpa", "native", "decode", "fused")
 SIZE = 16
 
 
-def of(*names: str) -> Any:
-    """These implementations, as far as they are of this process; without any there is no test."""
+def implementations(*names: str) -> Any:
+    """Parametrize by those that this process tests; without any, there is no test."""
     here = [name for name in names if (name == "fused") == INTERPRETED]
     return pytest.mark.parametrize("name", here, indirect=True) if here else lambda test: None
 
@@ -49,36 +48,36 @@ def name(request) -> str:
 
 
 @functools.cache
-def by_itself() -> library.Library:
+def own_products() -> library.Library:
     return library.Library(build.built(library.SOURCE), library.Products(None, None, None))
 
 
 @contextlib.contextmanager
 def cut(block: int, budget: int, run: int, lent: bool = True) -> Iterator[None]:
-    """Blocks of ``block`` queries, in memory for ``budget`` logits, keys by the ``run``. ``lent``:
-    products of torch's, where it lends them; not on Windows."""
+    """Divide the work into blocks of ``block`` queries, memory for ``budget`` logits, and ``run``
+    keys at a time. ``lent``: use torch's matrix products where possible (not on Windows)."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiling, "BLOCK", block)
         patch.setattr(tiling, "BUDGET", budget)
         patch.setattr(native, "BLOCK", block)
         patch.setattr(native, "PANEL", run)
         if not lent:
-            patch.setattr(library, "load", by_itself)
+            patch.setattr(library, "load", own_products)
         if INTERPRETED:
             interpreter.cut(patch, 32 if block > 16 else 16)
         yield
 
 
-def drawn(draw: Any, name: str) -> Job:
-    """Any job that the implementation says it can do: lengths, places, terms, blocks, pieces."""
+def draw_case(draw: Any, name: str) -> Case:
+    """A random case that the implementation supports: lengths, positions, terms, blocks, pieces."""
     integers, any_of = st.integers, st.sampled_from
     torch.manual_seed(draw(integers(0, 99)))
     one = name == "decode"
 
-    def can(**asked: Any) -> bool:
-        """Whether it can do the simplest of its jobs changed so."""
+    def can(**changes: Any) -> bool:
+        """Whether it supports the simplest of its jobs with these changes."""
         plain = {"axes": 0, "table": False} if name == "sdpa" else {"single_query": one}
-        return api.MODULES[name].supports(Asked(**plain | asked)) is None
+        return api.MODULES[name].supports(Job(**plain | changes)) is None
 
     def chance(what: str, able: bool = True) -> bool:
         return able and draw(st.booleans(), what)
@@ -137,38 +136,38 @@ def drawn(draw: Any, name: str) -> Job:
         return Terms(0.3, axes, get("u"), get("v_bias"), get("V"), blocks)
 
     at, over = cases.places(rows, start, queries), cases.places(rows, 0, keys)
-    where: dict[str, Any] = {"query_positions": at, "key_positions": over}
+    options: dict[str, Any] = {"query_positions": at, "key_positions": over}
     if chance("packed"):
         ids = torch.randint(-(2**40), 2**40, (3,))  # any ids, not only runs
         over, at = (ids[torch.randint(3, (rows, n))] for n in (keys, queries))
-        where |= {"query_pieces": at, "key_pieces": over}
+        options |= {"query_pieces": at, "key_pieces": over}
     if not (one or name == "skew"):
-        where["causal"] = causal
-    return Job(named, terms, where)
+        options["causal"] = causal
+    return Case(named, terms, options)
 
 
-@of(*ALL)
+@implementations(*ALL)
 @settings(max_examples=12 if INTERPRETED else 150)
 @given(data=st.data())
-def test_it_computes_whatever_it_says_it_can(name, data):
+def test_every_supported_job_equals_the_reference(name, data):
     draw = data.draw
     block = draw(st.sampled_from([1, 2, 5, 8, 9, 128]), "block")
     budget = draw(st.sampled_from([1, 10**3, 10**6]), "budget")
     lent = name != "native" or draw(st.booleans(), "products of torch's")
     with cut(block, budget, draw(st.sampled_from([1, 1024]), "run"), lent):
-        job = drawn(draw, name)
-        terms, where = job.terms(job.named), job.where
-        places = where["query_positions"], where["key_positions"]
-        q, causal = job.named["q"].to(torch.float32), where.get("causal", True)
+        case = draw_case(draw, name)
+        terms, options = case.terms(case.named), case.options
+        places = options["query_positions"], options["key_positions"]
+        q, causal = case.named["q"].to(torch.float32), options.get("causal", True)
         assert cases.why_not(api.MODULES[name], terms, *places, causal, q) is None
         low = name in ("native", "chunked") and draw(st.booleans(), "bfloat16")
-        shares = excess(name, job, torch.bfloat16 if low else None)
+        shares = excess(name, case, torch.bfloat16 if low else None)
     assert max(shares.values()) < 1, shares
 
 
-@of("chunked", "native", "fused")
+@implementations("chunked", "native", "fused")
 @pytest.mark.parametrize("residual", [False, True])
-def test_second_gradients_are_refused_wherever_they_lead(name, residual):
+def test_second_derivatives_are_refused(name, residual):
     x = torch.randn(1, 1, 6, SIZE, requires_grad=True)
     out = computed(name)(x, x.sin(), x, Terms(0.3, (Axis(torch.randn(1, 4, SIZE), high=3),)))
     (gradient,) = torch.autograd.grad((x * residual + out).square().sum(), x, create_graph=True)
@@ -176,12 +175,13 @@ def test_second_gradients_are_refused_wherever_they_lead(name, residual):
         torch.autograd.grad(gradient.square().sum(), x)
 
 
-@of("chunked", "native", "fused")
-def test_a_gradient_that_is_not_wanted_changes_no_other(name):
+@implementations("chunked", "native", "fused")
+def test_gradients_do_not_depend_on_which_others_are_computed(name):
     torch.manual_seed(0)
-    job = table_job(12, 12, 9, SIZE, rows=1)
-    named = {n: x.detach().to(cases.precision(name)).requires_grad_() for n, x in job.named.items()}
-    up, out = torch.randn(named["q"].shape).to(named["q"].dtype), job.run(computed(name))
+    case = table_job(12, 12, 9, SIZE, rows=1)
+    dtype = cases.precision(name)
+    named = {n: x.detach().to(dtype).requires_grad_() for n, x in case.named.items()}
+    up, out = torch.randn(named["q"].shape).to(named["q"].dtype), case.run(computed(name))
     every = dict(zip(named, torch.autograd.grad(out(named), [*named.values()], up)))
     for constant in ("q", "table", "bias"):
         rest = {n: x for n, x in named.items() if n != constant}
@@ -190,10 +190,10 @@ def test_a_gradient_that_is_not_wanted_changes_no_other(name):
             torch.testing.assert_close(gradient, every[which], msg=f"{which} without {constant}")
 
 
-@of("skew", "chunked", "sdpa", "native")
+@implementations("skew", "chunked", "sdpa", "native")
 @pytest.mark.filterwarnings("ignore:.torch.jit.script.*deprecated")  # torch's own, on first use
 @pytest.mark.parametrize("way", ["jvp", "hessian", "gradients of each"])
-def test_what_torch_func_does_is_right_or_refused_by_name(name, way):
+def test_torch_func_gives_the_right_result_or_an_error(name, way):
     torch.manual_seed(2)
     q = torch.randn(1, 1, 6, SIZE, dtype=torch.float64 if name == "skew" else torch.float32)
     axes = () if name == "sdpa" else (Axis(torch.randn(1, 4, SIZE), high=3),)
@@ -219,19 +219,19 @@ def test_what_torch_func_does_is_right_or_refused_by_name(name, way):
                 found(name)
 
 
-@of("reference", "chunked", "decode", "native", "fused")
+@implementations("reference", "chunked", "decode", "native", "fused")
 def test_dropout_is_one_mask_forward_and_backward(name):
-    """With values 1, 0, 0, ... the output is the weights, which shows what was dropped; output and
-    gradients follow from the weights of the specification under that mask."""
+    """With the identity as values the output is the weights and shows which were dropped. Output
+    and gradients equal those of the weights of the reference under that mask."""
     torch.manual_seed(0)
     length, share, rows = 32, 0.3, 2 if INTERPRETED else 8
-    job = table_job(1 if name == "decode" else length, length, 30, size=length, rows=rows)
+    case = table_job(1 if name == "decode" else length, length, 30, size=length, rows=rows)
     compiled = name in ("native", "fused")
     if not compiled:  # compiled kernels have no table of values
-        cases.learned(job.named, "V", 1, 30, length)
+        cases.learned(case.named, "V", 1, 30, length)
 
     def terms(named: Named, table: Tensor | None = None) -> Terms:
-        (axis,) = job.terms(named).axes
+        (axis,) = case.terms(named).axes
         return Terms(0.4, (Axis(axis.table * 0.1, axis.bias, high=29),), value_table=table)
 
     def dropped(named: Named, v: Tensor | None = None, seed: int = 5) -> Tensor:
@@ -241,7 +241,7 @@ def test_dropout_is_one_mask_forward_and_backward(name):
 
     eye = torch.eye(length).expand(rows, 2, -1, -1)
     dtype = cases.precision(name)
-    plain = {n: x.detach().to(dtype) for n, x in job.named.items()}
+    plain = {n: x.detach().to(dtype) for n, x in case.named.items()}
     with cut(16, 1, 20):
         shown = dropped(plain, eye)
         mask = shown != 0
@@ -269,16 +269,16 @@ def test_dropout_is_one_mask_forward_and_backward(name):
             out = out + torch.einsum("bhij,ijd->bhid", left, named["V"][0, distance])
         return out
 
-    up = torch.randn(job.named["q"].shape)
-    exact = results(formula, job.named, up, torch.float64)
+    up = torch.randn(case.named["q"].shape)
+    exact = results(formula, case.named, up, torch.float64)
     with cut(16, 1, 20):
-        got = results(dropped, job.named, up, dtype)
+        got = results(dropped, case.named, up, dtype)
     for which, truth in exact.items():
         assert float((got[which] - truth).norm() / truth.norm()) < 1e-5, which
 
 
-@of("chunked", "native")
-def test_the_same_bits_in_every_run_with_any_number_of_threads_and_callers(name):
+@implementations("chunked", "native")
+def test_results_are_bit_equal_in_every_run_with_any_number_of_threads_and_callers(name):
     torch.manual_seed(0)
     q, k, v = cases.qkv({}, 3, 2, 300, 300, 16, dtype=torch.float32)
     table = cases.learned({}, "table", 2, 50, 16, dtype=torch.float32)
@@ -303,7 +303,7 @@ def test_the_same_bits_in_every_run_with_any_number_of_threads_and_callers(name)
         torch.set_num_threads(before)
 
 
-@of("chunked", "native", "decode", "reference")
+@implementations("chunked", "native", "decode", "reference")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
 def test_the_dtype_stays_and_sums_are_in_float32(name, dtype):
     torch.manual_seed(0)

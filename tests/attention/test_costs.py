@@ -1,4 +1,4 @@
-"""What implementations cost. That each computes what is specified: test_conformance.py."""
+"""The memory that implementations use. Their results: test_conformance.py."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,7 @@ from tests.attention import cases
 
 
 class Work(TorchDispatchMode):
-    """The size of the largest memory of any tensor."""
+    """Records the number of elements of the largest storage of any tensor."""
 
     largest = 0
 
@@ -39,9 +39,9 @@ def largest(length: int, kind: str = "huang", **more: Any) -> int:
     if kind == "labels":
         terms = replace(terms, axes=(*terms.axes, *cases.label_axes(named, 2, 8)))
     where = {name: cases.places(1, 0, length) for name in ("query_positions", "key_positions")}
-    with Work() as seen:
+    with Work() as work:
         attend(q, k, v, terms, **{"implementation": "chunked"} | where | more).sum().backward()
-    return seen.largest
+    return work.largest
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def largest(length: int, kind: str = "huang", **more: Any) -> int:
     [("huang", True), ("shaw", False), ("shaw", True), ("local", False), ("labels", True)],
 )
 def test_memory_is_linear_in_length(kind, causal):
-    half, whole = (largest(length, kind, causal=causal) for length in (512, 1024))
-    assert whole < 2 * 1024 * 1024 / 4
-    assert whole <= 2.03 * half
+    half, full = (largest(length, kind, causal=causal) for length in (512, 1024))
+    assert full < 2 * 1024 * 1024 / 4
+    assert full <= 2.03 * half
     assert largest(256, kind, implementation="reference") >= 2 * 256 * 256

@@ -9,8 +9,8 @@ from tests import compiler
 
 
 @pytest.mark.parametrize("scheme", ["huang", "shaw", "transformer_xl", "t5", "rotary", "none"])
-def test_cross_attention_counts_from_where_it_is_told(scheme):
-    """Over the first half of itself, as queries of the second half: rows of self-attention."""
+def test_cross_attention_counts_positions_from_start(scheme):
+    """The last tokens as queries over all tokens give the last rows of self-attention."""
     torch.manual_seed(0)
     layer = RelativeAttention(16, 2, scheme, causal=False, context=24).double()
     x = torch.randn(1, 12, 16, dtype=torch.float64)
@@ -32,7 +32,7 @@ def test_cross_attention_counts_from_where_it_is_told(scheme):
         ({"causal": False, "implementation": "native"}, "implementation=native"),
     ],
 )
-def test_layers_that_cannot_be_are_named(arguments, name):
+def test_errors_name_the_invalid_argument(arguments, name):
     with pytest.raises(ConfigError, match=name):
         RelativeAttention(**{"width": 16, "heads": 2} | arguments)
 
@@ -47,12 +47,12 @@ def test_layers_that_cannot_be_are_named(arguments, name):
         ([(2, 5, 16)], {"key_padding_mask": torch.zeros(2, 5)}, "key_padding_mask .*expected"),
     ],
 )
-def test_inputs_that_cannot_be_are_named(shapes, masks, words):
+def test_errors_name_the_invalid_input(shapes, masks, words):
     with pytest.raises(ValueError, match=words):
         RelativeAttention(16, 2)(*(torch.zeros(shape) for shape in shapes), **masks)
 
 
-def test_attention_needs_no_more_than_three_tensors():
+def test_attend_with_three_tensors_is_plain_causal_attention():
     torch.manual_seed(0)
     q, k, v = torch.randn(3, 1, 2, 9, 8)
     want = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -63,8 +63,8 @@ def test_attention_needs_no_more_than_three_tensors():
 
 @pytest.mark.parametrize("mask", ["padding", "hidden", "hidden by head", "both"])
 @pytest.mark.parametrize("memory", [False, True])
-def test_masks_hide_what_they_hide_in_torch(mask, memory):
-    """Without relative terms the layer is ``nn.MultiheadAttention``, gradients included."""
+def test_masks_mean_the_same_as_in_torch(mask, memory):
+    """Without relative terms the layer equals ``nn.MultiheadAttention``, including gradients."""
     torch.manual_seed(1)
     layer = RelativeAttention(16, 2, "none", causal=False).double()
     theirs = torch.nn.MultiheadAttention(16, 2, batch_first=True, dtype=torch.float64)
@@ -89,7 +89,7 @@ def test_masks_hide_what_they_hide_in_torch(mask, memory):
 @pytest.mark.parametrize(
     "implementation", ["auto", "chunked", "skew", pytest.param("native", marks=compiler.needed)]
 )
-def test_padding_changes_nothing_for_what_is_not_padding(implementation):
+def test_padding_does_not_affect_other_tokens(implementation):
     torch.manual_seed(0)
     layer = RelativeAttention(16, 2, context=24, implementation=implementation)
     x, lengths = torch.randn(3, 10, 16), [10, 6, 3]
@@ -103,7 +103,7 @@ def test_padding_changes_nothing_for_what_is_not_padding(implementation):
 
 
 @pytest.mark.parametrize("scheme", ["huang", "huang_local", "rotary"])
-def test_no_tokens_have_no_outputs_and_no_memory_gives_zero(scheme):
+def test_no_tokens_give_an_empty_output_and_an_empty_memory_gives_zero(scheme):
     layer = RelativeAttention(16, 2, scheme, context=24)
     x, nothing = torch.randn(2, 5, 16), torch.randn(2, 0, 16)
     torch.testing.assert_close(layer(x, nothing), layer.out.bias.expand(2, 5, 16))
@@ -111,7 +111,7 @@ def test_no_tokens_have_no_outputs_and_no_memory_gives_zero(scheme):
 
 
 @pytest.mark.parametrize("scheme", ["huang", "rotary", "transformer_xl"])
-def test_a_sequence_without_a_batch_is_a_batch_of_one_also_on_meta(scheme):
+def test_a_sequence_without_batch_dimension_is_a_batch_of_one_also_on_meta(scheme):
     torch.manual_seed(0)
     layer = RelativeAttention(16, 2, scheme, context=24)
     x = torch.randn(9, 16)

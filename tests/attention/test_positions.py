@@ -1,4 +1,4 @@
-"""The schemes: what each one learns, what it adds, and what positions add to any embeddings."""
+"""What each position scheme learns and adds, and positions added to any embeddings."""
 
 import math
 import re
@@ -34,7 +34,7 @@ def test_sinusoids_are_those_of_the_paper():
             assert row[2 * channel + 1] == pytest.approx(math.cos(angle), abs=1e-6)
 
 
-def test_sinusoids_are_added_and_learned_positions_beyond_the_table_share_its_last_row():
+def test_sinusoids_are_added_and_learned_positions_past_the_table_share_its_last_row():
     x, sums = torch.zeros(2, 3, 8), build("sinusoidal")
     want = sinusoids(torch.tensor([4, 5, 6]), 8) / math.sqrt(8)
     torch.testing.assert_close(sums.embed(x, Span(4, 3))[1], want)
@@ -66,7 +66,7 @@ TOKENS = {"kind": "tokens", "size": 5, "steps": [[1, 2, 3], [2, 3, 1]]}
 TOKENS |= {"pitches": [[3, 4, 60], [4, 5, 67]]}
 
 
-def test_two_d_reads_time_and_pitch_off_the_tokens():
+def test_two_d_computes_time_and_pitch_from_the_tokens():
     scheme = build("two_d", coordinates=TOKENS, max_time=6)
     ids = torch.tensor([[3, 1, 4, 2, 0, 3], [0, 0, 2, 2, 2, 4]])
     as_query, as_key = scheme.coordinates(ids, Span(0, 6), None)
@@ -83,7 +83,7 @@ def test_two_d_reads_time_and_pitch_off_the_tokens():
     assert [len(deep.terms(layer).axes) for layer in range(4)] == [3, 3, 1, 1]
 
 
-def test_two_d_on_a_grid_reads_the_voice_off_the_place_in_the_piece():
+def test_two_d_on_a_grid_computes_the_voice_from_the_position_in_the_piece():
     scheme = build("two_d", coordinates={"kind": "grid", "voices": 4})
     assert list(scheme.readers) == ["voice"], "no pitches, no axis of pitch"
     places = torch.tensor([[0, 1, 2, 3, 4, 5, 0, 1, 2]])
@@ -107,7 +107,7 @@ def test_two_d_on_a_grid_reads_the_voice_off_the_place_in_the_piece():
         ("collections:OrderedDict", {}, "PositionScheme"),
     ],
 )
-def test_wrong_names_and_sizes_are_refused(name, options, message):
+def test_errors_name_the_invalid_option(name, options, message):
     with pytest.raises(ConfigError, match=re.escape(message)):
         build(name, **options)
 
@@ -138,13 +138,13 @@ def test_a_class_of_the_users_own_is_a_scheme(named, monkeypatch):
         positions.build(named, **SIZES)
 
 
-def test_tables_are_as_long_as_the_papers_say_where_nobody_does():
+def test_default_lengths_of_tables_are_those_of_the_papers():
     assert build("learned", context=17).table.shape == (17, 8)
     assert build("huang", context=30).terms().axes[0].table.shape == (2, 15, 4)
     assert build("shaw").terms().axes[0].table.shape == (1, 17, 4), "k = 16, shared by heads"
 
 
-def test_periods_are_added_by_place_in_the_piece_and_sinusoids_as_large_as_alone():
+def test_periods_and_sinusoids_are_added_at_the_scale_of_sinusoids_alone():
     position = {"name": "none", "periods": [4], "concat_sinusoids": 32}
     added = network(9, width=64, position=position).position.added
     x, places = torch.randn(1, 200, 64), torch.arange(5, 205)

@@ -1,4 +1,4 @@
-"""Every scheme, computed by the specification, against the formula of its own article; that the
+"""Every scheme, computed by the reference implementation, equals the formula of its paper. That the
 other implementations compute the same: test_conformance.py."""
 
 import pytest
@@ -23,10 +23,10 @@ TOKENS = {
     "pitches": [[4, 4 + PITCHES, 60], [4 + PITCHES, 4 + 2 * PITCHES, 60]],
 }
 
-#: Three voices in turn, of the same ids.
+#: Three interleaved voices with the same ids.
 GRID = {"kind": "grid", "voices": 3, "size": TOKENS["size"], "pitches": TOKENS["pitches"]}
 
-#: ``two_d`` also on a grid, where voice and pitch are labels, which other implementations know.
+#: ``two_d`` on a grid, where voice and pitch have labels, which other implementations support.
 LABELS = "two_d by labels"
 NAMES = [*sorted(positions.SCHEMES), LABELS]
 
@@ -44,7 +44,7 @@ def build(name: str, *, causal: bool, shared: bool, heads: int) -> PositionSchem
     return at_random(scheme, seed=1)  # all of one size, so that no error hides
 
 
-#: mode -> (queries more or fewer than keys, where queries begin, causal)
+#: mode -> length -> (number of queries, number of keys, position of the first query, causal)
 MODES = {
     "causal": lambda length: (length, length, 0, True),
     "causal, the last of longer keys": lambda length: (length, length + 3, 3, True),
@@ -55,7 +55,7 @@ MODES = {
 
 
 def pieces_of(count: int) -> tuple[Tensor, Tensor]:
-    """Piece ids (1, count), a cut after a third and after two thirds; places in their pieces."""
+    """The piece ids (1, count) of three pieces of equal length, and the positions in them."""
     ids = torch.arange(count) * 3 // max(count, 1)
     places = torch.cat([torch.arange(int((ids == n).sum())) for n in ids.unique()])
     return ids[None], places[None]
@@ -75,8 +75,8 @@ def as_lists(where) -> list[list[int]]:
     return [(x.tensor() if isinstance(x, Span) else x.reshape(-1)).tolist() for x in where]
 
 
-#: Each scheme in each mode; lengths (one token, an odd number, beyond the table) and packing take
-#: turns such that every two of the four meet.
+#: Each scheme in each mode. Lengths (one token, an odd number, longer than the table) and packing
+#: alternate such that every pair of values of the four occurs.
 CASES = [
     (name, mode, (1, 3, 9)[(i + j) % 3], (i + j // 3) % 2 == 1)
     for i, name in enumerate(NAMES)
@@ -85,7 +85,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "mode", "length", "packed"), CASES)
-def test_it_computes_the_articles_formula(name, mode, length, packed):
+def test_every_scheme_equals_the_formula_of_its_paper(name, mode, length, packed):
     queries, keys, start, causal = MODES[mode](length)
     heads = 3 if length == 9 else 2
     scheme = build(name, causal=causal, shared=length == 3, heads=heads)

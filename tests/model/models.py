@@ -1,4 +1,4 @@
-"""Small models and ids that the tests of the model share."""
+"""Small models and random ids for the tests of the model."""
 
 from itertools import pairwise
 from typing import Any
@@ -17,10 +17,8 @@ every_scheme = pytest.mark.parametrize("scheme", [*sorted(SCHEMES), GRID])
 
 
 def position_of(name: str, vocab: int, **more: Any) -> dict[str, Any]:
-    """``MusicTransformer(position=...)``; a quarter of the ids takes time, another has a pitch.
-
-    :data:`GRID`: ``two_d`` on a grid of voices, in every layer.
-    """
+    """The ``position`` of a model. For ``two_d``, a quarter of the ids takes time, another has a
+    pitch; for :data:`GRID` it is on a grid of voices, in every layer."""
     if name == GRID:
         pitches = [[vocab // 4, vocab // 2, 60]]
         grid = {"kind": "grid", "voices": 4, "size": vocab, "pitches": pitches}
@@ -56,7 +54,7 @@ def close(a: Tensor, b: Tensor) -> None:
 
 
 def in_parts(model: MusicTransformer, ids: Tensor, cuts: list[int]) -> Tensor:
-    """Logits with a cache, one forward for each part between ``cuts``."""
+    """Logits with a cache, from one forward pass for each part between ``cuts``."""
     cache = model.new_cache(ids.shape[0], ids.shape[1])
     edges = [0, *sorted(set(cuts)), ids.shape[1]]
     with torch.no_grad():

@@ -1,5 +1,5 @@
-"""Submodules are called, so that what replaces them, wraps them or hooks into them has its effect:
-wrappers and hooks here, and so pruning, parametrizations, quantised layers, sharding."""
+"""Submodules are called as modules, so that wrappers and hooks have an effect, and thus pruning,
+parametrizations, quantised layers and sharding, too."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,30 +18,30 @@ from musictx.speed import step
 from tests import compiler, untrained
 from tests.model.models import VOCAB, in_parts, random_ids
 
-#: Computes something of a fixed input with a network.
+#: Runs a network on a fixed input.
 Run = Callable[[nn.Module], Tensor]
 
 
 def layer() -> tuple[nn.Module, Run]:
     torch.manual_seed(0)
     x, memory = torch.randn(2, 7, 16), torch.randn(2, 5, 16)
-    return RelativeAttention(16, 2, causal=False), lambda made: made(x, memory)
+    return RelativeAttention(16, 2, causal=False), lambda built: built(x, memory)
 
 
 def network() -> tuple[nn.Module, Run]:
-    """With every kind of submodule: an output matrix of its own, vectors added to embeddings."""
+    """With every kind of submodule: an untied output matrix, positions added to embeddings, etc."""
     position = {"name": "huang", "concat_sinusoids": 4, "periods": [3]}
     more = {"position": position, "tied": False, "gates": True, "first_values": True}
     model = untrained.network(VOCAB, layers=2, width=16, feedforward=32, context=24, **more)
     ids = random_ids(2, 7)
-    return model, lambda made: made(ids)
+    return model, lambda built: built(ids)
 
 
-MADE = {"layer over memory": layer, "network": network}
+BUILDERS = {"layer over memory": layer, "network": network}
 
 
 class Wrapper(nn.Sequential):
-    """Has no weight, as the layers of low-rank adaptation."""
+    """Has no weight itself, like the layers of low-rank adaptation."""
 
 
 def wrap(model: nn.Module) -> None:
@@ -50,20 +50,20 @@ def wrap(model: nn.Module) -> None:
             model.set_submodule(name, Wrapper(linear))
 
 
-class Turned(PositionScheme):
+class Negated(PositionScheme):
     def rotate(self, q, k, query_positions, key_positions):
         return -q, -k
 
 
-def included(name: str) -> tuple[nn.Module, Run]:
+def shipped_model(name: str) -> tuple[nn.Module, Run]:
     model = bundle.load(shipped.models()[name]).model
     ids = torch.randint(model.config.vocab_size, (1, 10))
-    return model, lambda made: made(ids)
+    return model, lambda built: built(ids)
 
 
-@pytest.mark.parametrize("name", [*MADE, *shipped.models()])
+@pytest.mark.parametrize("name", [*BUILDERS, *shipped.models()])
 def test_hooks_run_for_each_submodule(name: str) -> None:
-    model, run = MADE[name]() if name in MADE else included(name)
+    model, run = BUILDERS[name]() if name in BUILDERS else shipped_model(name)
     wrap(model)
     called: list[str] = []
     kinds = nn.Linear | nn.Embedding | nn.LayerNorm
@@ -73,7 +73,7 @@ def test_hooks_run_for_each_submodule(name: str) -> None:
     with torch.no_grad():
         out = run(model)
     assert set(called) == set(parts)
-    assert name not in MADE or len(called) == len(parts), "once"
+    assert name not in BUILDERS or len(called) == len(parts), "once"
     if name == "network":
         torch.testing.assert_close(in_parts(model, random_ids(2, 7), [4]), out)
 
@@ -86,15 +86,15 @@ ALTERED: dict[str, Callable[[Any], object]] = {
     "replaced": lambda m: m.blocks[0].feedforward.__setitem__(1, nn.ReLU()),
     "another forward": lambda m: setattr(m.blocks[1], "forward", m.blocks[0].forward),
     "another class": lambda m: setattr(m, "__class__", type("Wider", (MusicTransformer,), {})),
-    "another scheme": lambda m: setattr(m, "position", Turned(m.position.sizes)),
+    "another scheme": lambda m: setattr(m, "position", Negated(m.position.sizes)),
     "float64": lambda m: m.double(),
 }
 
 
 @compiler.needed
 @pytest.mark.parametrize("way", ALTERED)
-def test_the_step_in_cpp_leaves_altered_networks_to_torch(way: str) -> None:
-    """It reads weights and calls nothing: it would compose with another network."""
+def test_altered_networks_do_not_use_the_step_in_cpp(way: str) -> None:
+    """The step only reads weights and calls no modules, so it would ignore the change."""
     model, _ = network()
     assert isinstance(model, MusicTransformer)
     assert step.why_not(model) is None

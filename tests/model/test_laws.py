@@ -1,6 +1,6 @@
 """Laws of every network, with each position scheme, each feature, and groups of ids as one step:
-nothing looks ahead or into another piece, the cache goes on, everything learned is saved. Then what
-the cache refuses."""
+outputs do not depend on later ids or other pieces, a cache does not change them, and a state dict
+has all that was learned. Then errors of the cache."""
 
 import functools
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from tests.songs import test_grouped
 from tests.songs.features import test_lookahead
 
 SOUNDING = {"recent": 3, "chords": 2, **test_sounding.EVENTS}
-#: Of each feature: a model, and a piece of 60 ids for a seed.
+#: Feature -> (a function that makes a model, a function from a seed to a piece of 60 ids)
 FEATURES: dict[str, tuple[Callable[[], MusicTransformer], Callable[[int], Tensor]]] = {
     "sounding": (
         lambda: with_feature(test_sounding.VOCAB, "sounding", **SOUNDING),
@@ -67,8 +67,8 @@ def network(name: str) -> tuple[MusicTransformer, Tensor]:
 
 @every_network
 @torch.no_grad()
-def test_nothing_looks_ahead(name):
-    """From a place within a group on, all ids are others."""
+def test_outputs_do_not_depend_on_later_ids(name):
+    """Change all ids from a position within a group on."""
     model, ids = network(name)
     place = ids.shape[1] // 2 + 2
     changed = ids.clone()
@@ -85,7 +85,7 @@ def test_nothing_looks_ahead(name):
 @every_network
 @torch.no_grad()
 def test_packed_pieces_equal_each_piece_alone(name):
-    """Each after padding up to a group of five, and before more of it."""
+    """With padding between the pieces, up to a multiple of five ids, and after them."""
     model, ids = network(name)
     one, two = ids[:1, :33], ids[1:]
     row = torch.cat([one, ids.new_zeros(1, 2), two, ids.new_zeros(1, 4)], 1)
@@ -102,8 +102,8 @@ def test_packed_pieces_equal_each_piece_alone(name):
 @settings(max_examples=8)
 @given(cuts=st.lists(st.integers(1, 39), max_size=12))
 @example(cuts=list(range(61)))
-def test_a_cache_gives_the_same_for_any_split(name, cuts):
-    """Token by token too, longer than the context and the tables."""
+def test_a_cache_gives_the_same_logits_for_any_split(name, cuts):
+    """Also token by token, and for more tokens than the context and the tables."""
     model, ids = network(name)
     close(in_parts(model, ids, [cut for cut in cuts if cut < ids.shape[1]]), model(ids).detach())
 
@@ -111,7 +111,8 @@ def test_a_cache_gives_the_same_for_any_split(name, cuts):
 @every_scheme
 @torch.no_grad()
 def test_a_cache_that_forks_and_slides_keeps_all_distances(scheme):
-    """In one layer keys know nothing of other tokens, so sliding is exactly a shorter input."""
+    """In a network of one layer, keys do not depend on other tokens, so sliding is the same as a
+    shorter input."""
     model, ids = build(scheme, layers=1), random_ids(2, 40)
     ids[1, :16] = ids[0, :16]
     cache = model.new_cache(1, 12)
@@ -128,7 +129,7 @@ def test_a_cache_that_forks_and_slides_keeps_all_distances(scheme):
 @every_network
 @torch.no_grad()
 def test_config_and_state_dict_give_bit_equal_logits(name):
-    """Nothing that matters lives outside: another seed, then a strict load, is the same model."""
+    """A model of another seed is the same model after a strict load."""
     model, ids = network(name)
     torch.manual_seed(99)
     other = MusicTransformer(**model.config.plain()).eval().to(model.embedding.weight.dtype)
@@ -139,7 +140,7 @@ def test_config_and_state_dict_give_bit_equal_logits(name):
 
 
 @every_network
-def test_every_parameter_learns(name):
+def test_every_parameter_gets_a_gradient(name):
     model, ids = network(name)
     named = dict(model.named_parameters())
     total = model(ids).logsumexp(-1).sum()
@@ -147,24 +148,24 @@ def test_every_parameter_learns(name):
         assert gradient.any(), which
 
 
-def begun(name: str, **more: Any) -> MusicTransformer:
+def initial(name: str, **more: Any) -> MusicTransformer:
     return MusicTransformer(**network(name)[0].config.plain() | more).double().eval()
 
 
 @pytest.mark.parametrize("name", ["sounding", "conditions", "echoes"])
-def test_given_to_a_model_later_a_feature_changes_nothing_at_first(name):
-    made, plain, ids = begun(name), begun(name, features=[]), network(name)[1]
-    assert made.config.feature(name) is not None
-    state = made.state_dict()
+def test_a_feature_that_is_added_to_a_model_changes_nothing_at_first(name):
+    model, plain, ids = initial(name), initial(name, features=[]), network(name)[1]
+    assert model.config.feature(name) is not None
+    state = model.state_dict()
     plain.load_state_dict({key: state[key] for key in plain.state_dict()})
-    assert torch.equal(made(ids), plain(ids))
+    assert torch.equal(model(ids), plain(ids))
 
 
 @every_feature
-def test_scores_begin_without_effect(name):
-    made, ids = begun(name), network(name)[1]
-    x, logits = torch.randn(2, 60, 16).double(), torch.randn(2, 60, made.config.vocab_size)
-    for part in made.features:
+def test_scores_have_no_effect_at_first(name):
+    model, ids = initial(name), network(name)[1]
+    x, logits = torch.randn(2, 60, 16).double(), torch.randn(2, 60, model.config.vocab_size)
+    for part in model.features:
         seen = part.read(ids, ids[:, :0], torch.arange(60).expand(2, -1))
         assert part.score(logits, x, seen).equal(logits)
         assert part.add_to_output(x, seen).equal(x)
@@ -177,18 +178,19 @@ def test_former_names_of_members_of_features_still_work():
         def finish(self, x, seen):
             return x + self.table
 
-    made = Former()
-    made.keep(table=torch.ones(1))
-    assert (made.lookback, made.reads_disturbed, made.random_when_added) == (7, True, ("table",))
-    assert made.add_to_output(torch.zeros(1), None).item() == 1
-    assert not made.state_dict()
+    feature = Former()
+    feature.keep(table=torch.ones(1))
+    assert (feature.lookback, feature.reads_disturbed) == (7, True)
+    assert feature.random_when_added == ("table",)
+    assert feature.add_to_output(torch.zeros(1), None).item() == 1
+    assert not feature.state_dict()
 
 
 @pytest.mark.parametrize(
     ("tokenizer", "names"),
     [("notes", ["harmony", "ahead", "echoes", "repeats"]), ("performance", ["bars"])],
 )
-def test_what_reads_tokens_names_those_that_it_needs(tokenizer, names):
+def test_errors_name_the_tokens_that_a_feature_or_scheme_needs(tokenizer, names):
     for name in names:
         with pytest.raises(ConfigError, match=f"^model.features={name}: expected tokenizer="):
             with_tokens([{"name": name}], tokens.build(tokenizer))
@@ -200,35 +202,35 @@ def make_cache(capacity: int = 10) -> KVCache:
     return KVCache(layers=2, rows=2, heads=2, capacity=capacity, head_dim=3, coordinates=2)
 
 
-def fresh(count: int, rows: int = 2) -> Tensor:
+def random_heads(count: int, rows: int = 2) -> Tensor:
     return torch.randn(rows, 2, count, 3)
 
 
-def put(cache: KVCache, count: int) -> None:
+def append(cache: KVCache, count: int) -> None:
     for layer in range(2):
-        cache.append(layer, fresh(count), fresh(count))
+        cache.append(layer, random_heads(count), random_heads(count))
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda c: c.append(1, fresh(1), fresh(1)),  # a layer before the first
-        lambda c: [c.append(layer, *[fresh(1 + layer)] * 2) for layer in (0, 1)],
-        lambda c: c.append(0, fresh(1, rows=3), fresh(1, rows=3)),
-        lambda c: c.append(0, fresh(1), fresh(2)),
-        lambda c: put(c, 3),  # more than fit
+        lambda c: c.append(1, random_heads(1), random_heads(1)),  # a layer before the first
+        lambda c: [c.append(layer, *[random_heads(1 + layer)] * 2) for layer in (0, 1)],
+        lambda c: c.append(0, random_heads(1, rows=3), random_heads(1, rows=3)),
+        lambda c: c.append(0, random_heads(1), random_heads(2)),
+        lambda c: append(c, 3),  # more than fit
         lambda c: c.add_ids(torch.zeros(2, 1).long(), torch.zeros(2, 3, 1).long()),
         lambda c: c.slide(3),
         lambda c: c.fork(2),
         lambda c: make_cache(capacity=0),
     ],
 )
-def test_misuse_is_refused_and_changes_nothing(wrong):
+def test_a_cache_refuses_misuse_and_does_not_change(wrong):
     cache = make_cache(capacity=4)
-    put(cache, 2)
+    append(cache, 2)
     with pytest.raises(ValueError, match=r"expected|fit a capacity of 4"):
         wrong(cache)
     assert cache.length == 2
     cache.slide(1)
-    put(cache, 3)
+    append(cache, 3)
     assert (cache.start, cache.length, cache.next_position) == (1, 4, 5)

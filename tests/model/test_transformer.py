@@ -1,5 +1,5 @@
-"""How the model begins, dropout and precision, weights of attention; it is the same whichever
-implementation computes it. Its laws: test_laws.py."""
+"""Initial loss, dropout, precision, errors, attention weights, compiled and exported models. Laws
+of every model: test_laws.py."""
 
 import math
 
@@ -27,7 +27,7 @@ from tests.untrained import network
 
 @pytest.mark.parametrize("more", [{}, {"periods": [4, 3]}, {"concat_sinusoids": 6}])
 @every_scheme
-def test_positions_given_are_used_and_of_relative_schemes_only_their_differences(scheme, more):
+def test_positions_are_used_and_by_relative_schemes_only_their_differences(scheme, more):
     model = build(position_of(scheme, VOCAB) | more)
     ids = random_ids(2, 20)
     close(model(ids, positions=torch.arange(20)), model(ids))
@@ -64,7 +64,7 @@ def test_logits_are_float32_under_autocast_and_in_half_weights(scheme):
         assert (logits - exact).std() < 0.05 * exact.std()
 
 
-def test_dropout_acts_in_training_only_on_attention_weights_too_and_follows_the_seed():
+def test_dropout_acts_only_in_training_also_on_attention_weights_and_follows_the_seed():
     model, ids = build(dropout=0.3), random_ids(2, 30)
     assert torch.equal(model(ids), model(ids))
     still = model.train()(ids)
@@ -89,7 +89,7 @@ def test_dropout_acts_in_training_only_on_attention_weights_too_and_follows_the_
     ],
 )
 @pytest.mark.parametrize("group", [1, 2])
-def test_arguments_that_do_not_fit_are_named(name, shape, cache, more, group):
+def test_errors_name_the_invalid_argument(name, shape, cache, more, group):
     model = build(group=group)
     more = more | ({"cache": model.new_cache(*cache)} if cache else {})
     with pytest.raises(ValueError, match=name):
@@ -97,7 +97,7 @@ def test_arguments_that_do_not_fit_are_named(name, shape, cache, more, group):
 
 
 @pytest.mark.parametrize("shape", [{"heads": 0}, {"heads": 3}, {"heads": 16}, {"width": 0}])
-def test_heads_that_do_not_divide_the_width_are_named(shape):
+def test_heads_that_do_not_divide_the_width_are_an_error(shape):
     with pytest.raises(ValueError, match=r"heads=.* expected a divisor of width"):
         build(**shape)
 
@@ -109,16 +109,16 @@ def test_groups_have_no_positions_of_single_ids():
 
 @pytest.mark.parametrize("scheme", ["huang", "transformer_xl", "rotary", "alibi", "none"])
 @pytest.mark.parametrize("layer", [0, 1])
-def test_values_weighed_with_them_are_what_attention_gives(scheme, layer):
+def test_attention_weights_times_values_are_the_output_of_attention(scheme, layer):
     model = network(VOCAB, layers=2, width=16, position={"name": scheme}).double()
     ids, seen = random_ids(2, 9), {}
     attention = model.blocks[layer].attention
     attention.qkv.register_forward_hook(lambda _m, _i, out: seen.update(v=out[..., 32:]))
-    attention.out.register_forward_pre_hook(lambda _m, inputs: seen.update(mixed=inputs[0]))
+    attention.out.register_forward_pre_hook(lambda _m, inputs: seen.update(head_outputs=inputs[0]))
     weights = attention_weights(model, ids, layer)
     values = seen["v"].unflatten(2, (2, 8)).transpose(1, 2)
-    mixed = (weights @ values).transpose(1, 2).flatten(2)
-    torch.testing.assert_close(mixed, seen["mixed"], rtol=1e-9, atol=1e-10)
+    head_outputs = (weights @ values).transpose(1, 2).flatten(2)
+    torch.testing.assert_close(head_outputs, seen["head_outputs"], rtol=1e-9, atol=1e-10)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 9, dtype=torch.float64))
     assert not weights.triu(1).any()
     assert weights.requires_grad is False
@@ -138,9 +138,9 @@ def test_the_compiled_model_gives_the_same_logits(attention):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of torch, about itself
 @torch.no_grad()
-def test_what_is_exported_can_be_saved_and_reads_other_ids(tmp_path):
-    """Features that read notes off the ids, too: nothing in it depends on the ids it was made with.
-    Dense attention, which every compiler of torch's knows."""
+def test_an_exported_model_can_be_saved_and_gives_the_same_logits_for_other_ids(tmp_path):
+    """Also with features: the program does not depend on the ids with which it was exported. It has
+    dense attention, which every compiler of torch supports."""
     tokenizer = tokens.build(name="performance", controls=True)
     names = ("sounding", "conditions", "echoes")
     features = with_tokens([{"name": name} for name in names], tokenizer)

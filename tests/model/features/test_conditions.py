@@ -1,4 +1,4 @@
-"""Conditions against a plain loop over events. That a cache gives the same: test_laws.py."""
+"""``Conditions`` equals a plain loop over events. With a cache: test_laws.py."""
 
 import pytest
 import torch
@@ -36,7 +36,7 @@ def window(seed: int, *, known: int = 20, past: int = 10, rest: int = 50) -> lis
 
 
 class Loop:
-    """What ``Conditions.read`` finds, one event at a time."""
+    """Computes the result of ``Conditions.read``, one event at a time."""
 
     def __init__(self) -> None:
         self.part, self.levels, self.time = 0, [0, 0], 0
@@ -60,7 +60,7 @@ class Loop:
                 self.ahead.append((self.time, event))
 
     def gaps(self) -> dict[int, int]:
-        """Start or end -> steps until it is next known to happen."""
+        """{start or end: steps until it is next given}."""
         found: dict[int, int] = {}
         for step, event in self.ahead:
             gap = step - self.time
@@ -75,7 +75,7 @@ def of_class(gap: int | None, bounds: tuple[int, ...]) -> int:
 
 
 @pytest.mark.parametrize("ahead", [20, 0])
-def test_it_reads_what_a_loop_over_events_finds(ahead):
+def test_read_equals_a_loop_over_events(ahead):
     """The second row is two pieces."""
     two = window(2, known=min(ahead, 8), past=3, rest=20)
     rows = [window(1, known=ahead, rest=100)[:84]]

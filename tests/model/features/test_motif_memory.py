@@ -1,5 +1,4 @@
-"""What followed the last time, against a plain loop over events. That a cache gives the same:
-test_laws.py."""
+"""``MotifMemory`` equals a plain loop over events. With a cache: test_laws.py."""
 
 import pytest
 import torch
@@ -50,7 +49,7 @@ def expected(ids):
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_it_finds_what_a_loop_finds(seed):
+def test_read_equals_a_loop_over_events(seed):
     ids = music(2, 160, seed)
     places = torch.cat([torch.arange(60), torch.arange(100)]).expand(2, -1)
     seen = MotifMemory(VOCAB, 8, **GIVEN).read(ids, ids[:, :0], places)

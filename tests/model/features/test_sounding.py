@@ -1,4 +1,4 @@
-"""What sounds against a plain loop over events. That a cache gives the same: test_laws.py."""
+"""``Sounding`` equals a plain loop over events. With a cache: test_laws.py."""
 
 import math
 from itertools import pairwise
@@ -21,7 +21,7 @@ RECENT = 3
 
 
 def music(rows: int, count: int, seed: int = 2) -> torch.Tensor:
-    """Random events of few pitches, so that notes end, sound and are struck again."""
+    """Random events of few pitches, so that notes sound, end and start again."""
     draw = torch.Generator().manual_seed(seed)
     ids = torch.randint(0, VOCAB, (rows, count), generator=draw)
     some = torch.randint(4, 7, (rows, count), generator=draw)
@@ -30,7 +30,7 @@ def music(rows: int, count: int, seed: int = 2) -> torch.Tensor:
 
 
 class Loop:
-    """What ``Sounding.read`` finds, one event at a time."""
+    """Computes the result of ``Sounding.read``, one event at a time."""
 
     def __init__(self) -> None:
         self.time, self.level = 0, 0
@@ -79,8 +79,8 @@ def time_class(steps: int) -> int:
 
 
 @pytest.mark.parametrize("resets", [[], [[3, 4, 0]]], ids=str)
-def test_it_reads_what_a_loop_over_events_finds(resets):
-    """A piece begins at 25; after a reset nothing counts that was before."""
+def test_read_equals_a_loop_over_events(resets):
+    """A piece begins at 25. Events before a reset do not count."""
     feature, ids = Sounding(VOCAB, 8, **EVENTS, recent=RECENT, resets=resets), music(2, 120)
     ids[:, [17, 60]] = 3
     places = torch.arange(120).repeat(2, 1)
