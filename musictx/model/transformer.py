@@ -154,7 +154,7 @@ class MusicTransformer(nn.Module):
         cache      keys and values of earlier tokens, to which those of ``ids`` are appended.
                    Requires that ``positions`` and ``piece_ids`` are None
 
-        Raises ``ValueError`` for wrong shapes and for such combinations.
+        Raises ``ValueError`` for wrong shapes and for arguments that exclude each other.
         """
         x, states = self._run(ids, positions, piece_ids, cache)
         if self.output is None:
@@ -198,9 +198,9 @@ class MusicTransformer(nn.Module):
         for feature in features:
             ids = feature.disturb(ids)
         shared = self.new_pass(ids, positions, piece_ids, cache)
-        in_piece = shared.queries[1]
-        x = self.position.add_to_embeddings(self.embedding(ids), in_piece)
-        places = as_tensor(in_piece, ids.device).expand_as(ids)
+        piece_positions = shared.queries[1]
+        x = self.position.add_to_embeddings(self.embedding(ids), piece_positions)
+        places = as_tensor(piece_positions, ids.device).expand_as(ids)
         states = []
         for feature, earlier in zip(features, earlier_ids):
             feature_ids = ids if feature.reads_disturbed else original_ids
@@ -232,15 +232,15 @@ class MusicTransformer(nn.Module):
             index, key_index = cache.spans(count)
         else:
             index = key_index = Span(0, count) if positions is None else positions
-        in_piece = index
+        piece_positions = index
         if piece_ids is not None and positions is None:
-            in_piece = positions_in_piece(piece_ids)
-        queries: tuple[Positions, ...] = (index, in_piece)
-        keys: tuple[Positions, ...] = (key_index, in_piece if cache is None else key_index)
+            piece_positions = positions_in_piece(piece_ids)
+        queries: tuple[Positions, ...] = (index, piece_positions)
+        keys: tuple[Positions, ...] = (key_index, piece_positions if cache is None else key_index)
         as_query = as_key = ids[:, None][:, :0]  # no further coordinates: (rows, 0, count)
         if self.position.further:
             last = None if cache is None else cache.last_coordinates()
-            as_query, as_key = self.position.coordinates(ids, in_piece, last)
+            as_query, as_key = self.position.coordinates(ids, piece_positions, last)
         if cache is not None:
             as_key = cache.add_ids(ids, as_key)
         assert len(queries) == FURTHER
