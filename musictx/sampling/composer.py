@@ -227,5 +227,5 @@ def _steps(
         for ids in steps:
             for region, token in zip(regions, ids.tolist()):
                 if token != PAD:
-                    region.take(token)
+                    region.record(token)
             yield int((ids != PAD).sum()), setup["constraint"].done().tolist()

@@ -1,19 +1,18 @@
 """Hard constraints: which ids may be drawn next, as a mask for each row.
 
-The engine calls ``allowed`` before each draw and ``advance`` after it. Forbidden ids are removed
-before any processor and before the softmax, so their probability is exactly 0 and the others share
-the rest. Ids that are only unwelcome cost nats instead: :mod:`musictx.sampling.penalties`.
+The engine calls ``forbid`` before each draw and ``advance`` after it. Forbidden ids are removed
+before any processor and before the softmax, so their probability is exactly 0. Ids that should only
+become less likely get a finite penalty instead: :mod:`musictx.sampling.penalties`.
 
 ================================= ====================================== ==========================
-what                              who makes it                           who calls it
+object                            created by                             called by
 ================================= ====================================== ==========================
 :class:`Constraint` of a batch    :meth:`.Region.setup`                  the engine
 :class:`GrammarRow` of a row      :class:`.Continuation`                 :class:`Constraint`
 :class:`.GivenRow` of a row       :class:`.Infill`                       :class:`Constraint`
 :class:`GrammarConstraint`        callers of :mod:`.engine`              the engine
 ``Penalty`` of a batch            callers of ``generate``; idioms        the engine
-:data:`RowPenalty`                :class:`.Idiom`                        :func:`by_row`, as one
-                                                                         ``Penalty`` of a batch
+:data:`RowPenalty`                :class:`.Idiom`                        :func:`batch_penalties`
 ================================= ====================================== ==========================
 """
 
@@ -33,9 +32,9 @@ from musictx.tokens.grammar import NoteChange
 from musictx.tokens.tokenizer import GrammarState, NoteEvents
 from musictx.tokens.vocab import EOS, PAD
 
-#: A penalty: (states of B rows, ids (B, n) so far, ``bos`` or ``cut`` first) -> float64
-#: (B, V) or (V,): nats taken off the logit of each next id; negative ones favour an id, and an
-#: infinite one forbids it as long as another id is left. ``None``: no id has a cost.
+#: A penalty: (states of B rows, ids (B, n) so far, starting with ``bos`` or ``cut``) -> float64
+#: (B, V) or (V,): nats subtracted from the logit of each next id. A negative number favours an id;
+#: infinity forbids it as long as another id is allowed. ``None``: no penalty.
 Penalty = Callable[[Sequence[GrammarState], np.ndarray], np.ndarray | None]
 
 
@@ -43,8 +42,9 @@ class RowConstraint:
     """Rules about the next id of one row.
 
     state    the state of the grammar, which is advanced in place
-    changes  the notes that the last id began or ended (:meth:`GrammarState.advance`)
-    done     whether the row needs no further id
+    changes  the notes that the last id began or ended; ``None``: known only when the piece is
+             complete (:meth:`GrammarState.advance`)
+    done     whether the row is complete
     """
 
     def __init__(self, state: GrammarState) -> None:
@@ -52,34 +52,33 @@ class RowConstraint:
         self.changes: Sequence[NoteChange] | None = ()
 
     def allowed(self) -> np.ndarray:
-        """(V,) bool: which ids may come next, at least one; only ``pad`` if the row is done."""
+        """(V,) bool: the ids that may come next, at least one; only ``pad`` if the row is done."""
         raise NotImplementedError
 
     def forced(self) -> Sequence[int]:
-        """The ids that must come next, in their order; empty if there is a choice."""
+        """The ids that must come next, in order; empty if there is a choice."""
         return ()
 
     def groups(self) -> np.ndarray | None:
-        """(V,) whole numbers from 0, the group of each id, such as its kind: the probability of a
-        forbidden id goes to other ids of its group (:meth:`Constraint.forbid`), or to all ids for
-        ``None``."""
+        """(V,) int from 0: the group of each id, such as its kind. The probability of a forbidden
+        id goes to the allowed ids of its group (:meth:`Constraint.forbid`); ``None``: to all."""
         return None
 
     def advance(self, token: int) -> None:
-        """Write one id, and set ``changes`` and ``done``."""
+        """Record one id, and set ``changes`` and ``done``."""
         raise NotImplementedError
 
 
 class Constraint:
     """Rules about the next id of each of B ``rows``. Penalties read the ``states`` of the rows.
-    ``events``: what the ids do, where strikes and releases are tokens."""
+    ``events``: which ids are strikes (note-ons) and releases; ``None`` if tokens have none."""
 
     def __init__(self, rows: Sequence[RowConstraint], events: NoteEvents | None = None) -> None:
         self.rows, self.events = rows, events
         self.states: Sequence[GrammarState] = [row.state for row in rows]
 
     def allowed(self) -> Tensor:
-        """(B, V) bool on the CPU: which ids may come next; at least one in each row."""
+        """(B, V) bool on the CPU: the ids that may come next, at least one in each row."""
         return torch.from_numpy(np.stack([row.allowed() for row in self.rows]))
 
     def forbid(self, logits: Tensor, penalties: Iterable[np.ndarray | None] = ()) -> Tensor:
@@ -90,54 +89,55 @@ class Constraint:
                    forbid all ids that are still allowed in a row; then it forbids none of them in
                    that row.
 
-        Where they forbid every strike, velocities are forbidden, too, since the grammar allows
-        nothing else after them. The probability of a forbidden id is distributed over the allowed
-        ids of its group (:meth:`groups`) in proportion to theirs, if the group has any. Otherwise a
-        model that predicts that some note ends now, but not which one, would end notes too rarely.
-        If all forbidden ids are unlikely, the logits of the others hardly change.
+        If no strike is allowed, neither is a velocity, since only a strike may follow it. The
+        probability of a forbidden id goes to the allowed ids of its group (:meth:`groups`), in
+        proportion to their probabilities, or to all allowed ids if the group has none. Without
+        groups, a model that predicts that some note ends now, but not which one, would end notes
+        too rarely. If all forbidden ids are unlikely, the other logits hardly change.
         """
-        # NumPy: on so few numbers its calls cost a fraction of torch's.
+        # NumPy is faster than torch on arrays this small.
         values, allowed = logits.numpy(), self.allowed().numpy()
-        all_nats = [np.asarray(nats, np.float64) for nats in penalties if nats is not None]
-        total: np.ndarray | float = sum(all_nats, 0.0)
+        arrays = [np.asarray(penalty, np.float64) for penalty in penalties if penalty is not None]
+        total: np.ndarray | float = sum(arrays, 0.0)
         possible = allowed & (total != np.inf)
         if possible.any(-1).all():  # then no penalty has forbidden all ids of a row
             allowed = possible
         else:
             total = 0.0
-            for nats in all_nats:
-                is_infinite = nats == np.inf
+            for penalty in arrays:
+                is_infinite = penalty == np.inf
                 allowed = _without(allowed, is_infinite)
-                total = total + np.where(is_infinite, 0.0, nats)
+                total = total + np.where(is_infinite, 0.0, penalty)
         if self.events is not None:
-            leads = self.events.prepares_strike
-            may_strike = (allowed & self.events.strikes & ~leads).any(-1, keepdims=True)
-            allowed = _without(allowed, leads & (self.events.program < 0) & ~may_strike)
+            prefixes = self.events.prepares_strike
+            may_strike = (allowed & self.events.strikes & ~prefixes).any(-1, keepdims=True)
+            allowed = _without(allowed, prefixes & (self.events.program < 0) & ~may_strike)
         masked = np.where(allowed, values - total, -np.inf)
         if (groups := self.groups()) is not None:
-            likely = np.exp(values - values.max(-1, keepdims=True))
-            of_rows = np.broadcast_to(groups, values.shape)
-            for row, before, after, group in zip(masked, likely, likely * allowed, of_rows):
-                whole, kept = np.bincount(group, before), np.bincount(group, after)
-                is_empty = kept == 0  # no allowed id of the group has a probability: change nothing
-                whole[is_empty] = kept[is_empty] = 1.0
-                row += np.log(whole / kept)[group]
+            weights = np.exp(values - values.max(-1, keepdims=True))
+            row_groups = np.broadcast_to(groups, values.shape)
+            for row, row_weights, mask, group in zip(masked, weights, allowed, row_groups):
+                group_total = np.bincount(group, row_weights)
+                allowed_total = np.bincount(group, row_weights * mask)
+                is_empty = allowed_total == 0  # no allowed id with a probability above 0: no change
+                group_total[is_empty] = allowed_total[is_empty] = 1.0
+                row += np.log(group_total / allowed_total)[group]
         return torch.from_numpy(masked)
 
     def advance(self, ids: Tensor) -> None:
-        """Record the ids that were drawn, (B,) int64; ``pad`` in rows that had ended."""
+        """Record one id per row, (B,) int64. Ids of rows that are done are ignored."""
         for row, token in zip(self.rows, ids.tolist()):
             row.changes = ()
             if not row.done:
                 row.advance(token)
 
     def done(self) -> Tensor:
-        """(B,) bool on the CPU: rows that need no further id."""
+        """(B,) bool on the CPU: whether each row is complete."""
         return torch.tensor([row.done for row in self.rows])
 
     def forced(self) -> Tensor | None:
-        """(B, n) int64: ids that must come next, n of them in every row. The model reads them at
-        once; the result is the same as if they were drawn one by one. ``None`` for n < 2, or if a
+        """(B, n) int64: the n ids that must come next in each row. The model reads them in one
+        pass; the result is the same as if they were drawn one by one. ``None`` for n < 2, or if a
         row is done."""
         queues = [row.forced() for row in self.rows]
         count = min(map(len, queues), default=0)
@@ -146,8 +146,9 @@ class Constraint:
         return torch.tensor([queue[:count] for queue in queues])
 
     def groups(self) -> np.ndarray | None:
-        """(B, V) the groups of each row (:meth:`RowConstraint.groups`), or ``None``."""
-        groups = [of_row for row in self.rows if (of_row := row.groups()) is not None]
+        """(B, V) the groups of each row (:meth:`RowConstraint.groups`); ``None`` if a row has no
+        groups."""
+        groups = [group for row in self.rows if (group := row.groups()) is not None]
         return np.stack(groups) if groups else None
 
 
@@ -155,12 +156,12 @@ class GrammarRow(RowConstraint):
     """Allows the ids that the tokenizer's grammar accepts, until the row reaches its length.
 
     state    the state of the grammar after the prompt
-    may_end  whether ``eos`` may be drawn, after at least one new note; otherwise it may be drawn
-             only where the grammar allows no other id. After ``eos`` the row is done
-    kinds    (V,) what :meth:`groups` returns
+    may_end  whether ``eos``, after which the row is done, may be drawn as soon as there is a new
+             note. Otherwise ``eos`` may be drawn only if the grammar allows no other id
+    kinds    (V,) the result of :meth:`groups`
     until    a function that returns the time at which the row is done, in seconds from the start of
-             the piece, or ``None`` for never
-    before   the number of notes in the prompt
+             the piece; ``None``: no limit
+    prompt_notes  the number of notes in the prompt
     """
 
     def __init__(
@@ -173,7 +174,7 @@ class GrammarRow(RowConstraint):
     ) -> None:
         super().__init__(state)
         self.may_end, self.kinds, self.until = may_end, kinds, until
-        self.before = state.notes
+        self.prompt_notes = state.notes
         self.done = self._is_over()
 
     def allowed(self) -> np.ndarray:
@@ -181,7 +182,7 @@ class GrammarRow(RowConstraint):
         if self.done:
             mask[:] = False
             mask[PAD] = True
-        elif mask[EOS] and not (self.may_end and self.state.notes > self.before):
+        elif mask[EOS] and not (self.may_end and self.state.notes > self.prompt_notes):
             mask[EOS] = False
             mask[EOS] = not mask.any()
         return mask
@@ -195,7 +196,7 @@ class GrammarRow(RowConstraint):
         self.done = token == EOS or self._is_over()
 
     def _is_over(self) -> bool:
-        # Times are sums of steps: a millionth of a second keeps rounding from adding an event.
+        # Times are sums of steps; without this tolerance, rounding could add an event.
         limit = self.until()
         return limit is not None and self.state.seconds >= limit - 1e-6
 
@@ -209,59 +210,59 @@ class GrammarConstraint(Constraint):
 
 
 def _without(allowed: np.ndarray, forbidden: np.ndarray) -> np.ndarray:
-    """``allowed`` without the ``forbidden`` ids, (B, V) bool, in each row that has others."""
+    """``allowed`` (B, V) bool without the ``forbidden`` ids. Rows in which they are the only
+    allowed ids stay unchanged."""
     possible = allowed & ~forbidden
     return np.where(possible.any(-1, keepdims=True), possible, allowed)
 
 
-#: A penalty of one row: (its :class:`RowConstraint`, ids (n,) so far, ``bos`` or ``cut`` first) ->
-#: (V,) nats to subtract from the logits of the next id; ``None`` for no penalty. Most read only the
-#: ``state`` of the row; those around given notes need a row of a subclass.
+#: A penalty of one row: (its :class:`RowConstraint`, ids (n,) so far, starting with ``bos`` or
+#: ``cut``) -> (V,) nats subtracted from the logits of the next id; ``None``: no penalty. Most read
+#: only the row's ``state``; penalties of infilling may need a :class:`.GivenRow`.
 RowPenalty = Callable[[Any, np.ndarray], np.ndarray | None]
 
 
 def never(ids: np.ndarray) -> RowPenalty:
     """The penalty that always forbids ``ids``, (V,) bool."""
-    nats = np.where(ids, np.inf, 0.0)
-    return lambda row, past: nats
+    penalty = np.where(ids, np.inf, 0.0)
+    return lambda row, past: penalty
 
 
-def by_row(
+def batch_penalties(
     rows: Sequence[RowConstraint], penalties: Sequence[Sequence[RowPenalty]]
 ) -> list[Penalty]:
-    """The penalties of a batch (:data:`Penalty`) of ``rows``: the n-th
-    consists of the n-th of the ``penalties`` of each row."""
+    """Batch penalties (:data:`Penalty`) of ``rows``: the n-th applies each row's n-th penalty."""
 
-    def nats_of_rows(of_rows: Any, states: Any, past: np.ndarray) -> np.ndarray | None:
-        costs = [
-            None if penalty is None else penalty(row, ids)
-            for penalty, row, ids in zip(of_rows, rows, past)
+    def apply(functions: Any, states: Any, past: np.ndarray) -> np.ndarray | None:
+        arrays = [
+            None if function is None else function(row, ids)
+            for function, row, ids in zip(functions, rows, past)
         ]
-        first = next((nats for nats in costs if nats is not None), None)
-        if first is None:
+        size = next((len(array) for array in arrays if array is not None), None)
+        if size is None:
             return None
-        return np.array([np.zeros(len(first)) if nats is None else nats for nats in costs])
+        return np.array([np.zeros(size) if array is None else array for array in arrays])
 
-    return [partial(nats_of_rows, of_rows) for of_rows in zip_longest(*penalties)]
+    return [partial(apply, functions) for functions in zip_longest(*penalties)]
 
 
-def checked(given: Sequence[Penalty]) -> list[Penalty]:
-    """The penalties ``given`` by a caller, wrapped so that each raises ``UserError``, naming the
-    function, if it does not return nats for each id."""
+def checked(penalties: Sequence[Penalty]) -> list[Penalty]:
+    """The ``penalties`` of a caller, wrapped so that each raises ``UserError`` with its index
+    unless it returns ``None`` or nats for each id."""
 
-    def nats_of(
+    def validate(
         number: int, penalty: Penalty, states: Sequence[GrammarState], past: np.ndarray
     ) -> np.ndarray | None:
         result, size = penalty(states, past), len(states[0].allowed())
         try:
-            nats = np.asarray(result, float)
-        except (TypeError, ValueError):  # no numbers
-            nats = np.empty(0)
-        fits = nats.shape in ((size,), (len(states), size))
-        if result is None or (fits and (nats > -np.inf).all()):  # False for NaN
+            array = np.asarray(result, float)
+        except (TypeError, ValueError):  # not numbers
+            array = np.empty(0)
+        fits = array.shape in ((size,), (len(states), size))
+        if result is None or (fits and (array > -np.inf).all()):  # False for NaN
             return result
         expected = f"nats of shape ({size},) or ({len(states)}, {size}), not NaN or -infinity"
-        actual = shown(nats.min() if fits else getattr(result, "shape", result))
+        actual = shown(array.min() if fits else getattr(result, "shape", result))
         raise UserError(f"penalties[{number}]: expected {expected}, not {actual}")
 
-    return [partial(nats_of, number, penalty) for number, penalty in enumerate(given)]
+    return [partial(validate, number, penalty) for number, penalty in enumerate(penalties)]

@@ -20,7 +20,13 @@ from musictx.errors import UserError
 from musictx.grid import grid_of
 from musictx.notes import Score
 from musictx.sampling import cadence, timeline
-from musictx.sampling.constraints import Constraint, GrammarRow, Penalty, RowPenalty, by_row
+from musictx.sampling.constraints import (
+    Constraint,
+    GrammarRow,
+    Penalty,
+    RowPenalty,
+    batch_penalties,
+)
 from musictx.sampling.events import Event, FinishNotes, emit_all
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer
@@ -153,7 +159,11 @@ class Continuation(Region):
         rows, idiom = [region.row for region in regions], idiom_of(tokenizer)
         on_pitches = [[*idiom.pitch_penalties(each), *each._ending()] for each in regions]
         others = [[*idiom.penalties(each, each.row.state), *idiom.limits(each)] for each in regions]
-        penalties = [*by_row(rows, on_pitches), *first.caller_penalties, *by_row(rows, others)]
+        penalties = [
+            *batch_penalties(rows, on_pitches),
+            *first.caller_penalties,
+            *batch_penalties(rows, others),
+        ]
         prefixes, marks = _prefixes_and_marks(regions)
         pasts = [region.primer.ids for region in regions]
         limits = [limit for region in regions if (limit := region._most()) is not None]
@@ -189,10 +199,10 @@ class Continuation(Region):
         begins = end - cadence.closing(length)
         return [cadence.Ending(self.tokenizer, begins, end, key, low)]
 
-    def take(self, token: int) -> None:
+    def record(self, token: int) -> None:
         self.drawn.append(token)
         if self.emitter is not None:
-            self.emitter.changes(self.row.changes)
+            self.emitter.report(self.row.changes)
 
     @property
     def seconds(self) -> float:
@@ -250,8 +260,8 @@ class Continuation(Region):
             ended = "tokens"
         ids = np.asarray(drawn, dtype=np.uint16)
         decoded = self.tokenizer.decode(np.concatenate([self.primer.ids, ids]))
-        old = self.clock.notes_in_seconds(decoded.notes[: self.row.before])
-        new = self.finish_notes(decoded.notes[self.row.before :])
+        old = self.clock.notes_in_seconds(decoded.notes[: self.row.prompt_notes])
+        new = self.finish_notes(decoded.notes[self.row.prompt_notes :])
         stop = float(self.clock.seconds(reached))
         if until is not None and self.request.end != "natural":
             old["end"] = np.minimum(old["end"], max(float(self.clock.seconds(until)), self.seam))

@@ -1,4 +1,4 @@
-"""The one sampling loop: prefill once, fork the cache, then draw id after id.
+"""The sampling loop: prefill once, fork the cache, then draw id after id.
 
 Input and output are ids: this module does not depend on tokenizers, files or musical time. The
 constraint decides which ids may be drawn; penalties and processors reshape the distribution. All
@@ -25,7 +25,7 @@ from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 
 #: When the context is full, ``1 / SLIDE`` of its ids are dropped at once.
 SLIDE = 8
-#: In a stream without end, old ids are dropped as soon as ``KEPT`` times the context is stored.
+#: In an endless stream, old ids are dropped when ``KEPT`` times the context is stored.
 KEPT = 4
 #: The values of the option ``cache``; see :class:`Decoder`.
 CACHES = ("auto", *registry.STEPS, "growing")
@@ -35,15 +35,15 @@ class Decoder:
     """A batch of unfinished sequences with the model's cache: the ids so far, and the logits of the
     next ids.
 
-    read      (1 or rows, P) ids with which the rows begin; only the last ``capacity`` are read
-    rows      number of rows; if ``read`` has one row, it is read once and its cache is forked
-    capacity  ids that the model attends to
-    longest   maximum number of ids in a row, including ``read``; ``None`` = without end, and then
-              only some of the ids beyond ``capacity`` are kept
+    prompt    (1 or rows, P) ids with which the rows begin; only the last ``capacity`` are read
+    rows      number of rows; if ``prompt`` has one row, it is read once and its cache is forked
+    capacity  number of ids that the model attends to
+    longest   maximum number of ids in a row, including ``prompt``; ``None``: no limit, and only
+              some of the ids beyond ``capacity`` are kept
     cache     one of :data:`CACHES`: the name of a faster step (``registry.STEPS``); ``growing``,
               ordinary passes through the model; or ``auto``, the first step that suits the model,
-              or else growing. With a step a full window slides by one id; with ``growing`` an
-              eighth of it is dropped
+              or else ``growing``. When the context is full, a step drops one id for each new one,
+              ``growing`` an eighth of all ids at once
 
     ``align`` and ``prefix_size`` are described in :func:`generate`.
     """
@@ -51,7 +51,7 @@ class Decoder:
     def __init__(
         self,
         model: MusicTransformer,
-        read: Tensor,
+        prompt: Tensor,
         *,
         rows: int,
         capacity: int,
@@ -64,41 +64,41 @@ class Decoder:
         self._endless = longest is None
         self.capacity = capacity if longest is None else min(capacity, longest)
         self.device = next(model.parameters()).device
-        self.length = read.shape[1]
-        self._ids = read.expand(rows, -1).clone()  # `append` adds room at the end
-        self._stepped = (name := chosen(cache, model)) != "growing"
-        # In three cases a full window is read again from its first position, with one prefill for
-        # each eighth of the context: if a prefix must stay; for models with absolute
-        # positions, which were not trained on positions beyond their windows; and for models in
-        # which a group of ids is one step.
+        self.length = prompt.shape[1]
+        self._ids = prompt.expand(rows, -1).clone()  # `append` adds room at the end
+        self._uses_step = (name := chosen(cache, model)) != "growing"
+        # In three cases the last seven eighths of a full context are read again, from the first
+        # position on: if a prefix must stay; for models with absolute positions, which were not
+        # trained on positions beyond their windows; and for models in which a group of ids is one
+        # step.
         self._rereads = prefix_size > 0 or model.position.absolute or model.cascade is not None
         if self._rereads and self.length >= self.capacity:
-            read = self._window(read)  # leaves room; otherwise the first step would read it again
-        self._cache, last = self._read(read[:, -capacity:])
-        self._next = last.expand(rows, -1)
+            prompt = self._window(prompt)  # leaves room, or the first step would read it again
+        self._cache, logits = self._read(prompt[:, -capacity:])
+        self._next = logits.expand(rows, -1)
         self._step: Any = None
-        if self._stepped:
+        if self._uses_step:
             step = registry.load(registry.STEPS[name])
             self._step = step(model, self._cache, rows=rows, capacity=self.capacity)
             del self._cache  # the step has copied its contents
-        elif read.shape[0] != rows:
+        elif prompt.shape[0] != rows:
             self._cache = self._cache.fork(rows)
 
     @property
     def past(self) -> Tensor:
-        """(rows, n) int64: the ids so far; once old ids are dropped, ``cut`` and the last ids."""
+        """(rows, n) int64: the ids so far; after old ids were dropped, ``cut``, the prefix and the
+        last ids."""
         return self._ids[:, : self.length]
 
     @property
     def logits(self) -> Tensor:
-        """(rows, V) float64 logits of the next ids, on the CPU: ids are drawn there so that results
-        are the same on every device; V is small."""
+        """(rows, V) float64 logits of the next ids, on the CPU: ids are drawn there, so that
+        results are the same on every device."""
         return self._next.cpu().double()  # in two steps: Metal does not support float64
 
     def append(self, ids: Tensor) -> None:
         """Append one id to each row, (rows,) int64; the model reads them in :meth:`step`."""
         if self._endless and self.length >= KEPT * self.capacity * self.align:
-            # Keep twice the context, beginning with a whole group of events.
             self._ids = self._last(self.past, 2 * self.capacity * self.align)
             self.length = self._ids.shape[1]
         if self.length == self._ids.shape[1]:
@@ -107,27 +107,27 @@ class Decoder:
         self.length += 1
 
     def _window(self, past: Tensor) -> Tensor:
-        """The last ids of ``past``, seven eighths of the context, to be read again when it is
-        full."""
+        """The last ids of ``past``, seven eighths of the context, which are read again when the
+        context is full."""
         return self._last(past, self.capacity - max(1, self.capacity // SLIDE))
 
     def _last(self, past: Tensor, most: int) -> Tensor:
         """At most the last ``most`` of ``past``, (rows, n) ids, in the form of a training window
-        that begins inside a piece: ``cut``, the prefix, and whole groups of ids."""
-        kept = most - (most - past.shape[1]) % self.align
-        ids = past[:, past.shape[1] - kept :].clone()
-        if kept > 1:
+        that begins inside a piece: ``cut``, the prefix, and whole groups of ``align`` ids."""
+        size = most - (most - past.shape[1]) % self.align
+        ids = past[:, past.shape[1] - size :].clone()
+        if size > 1:
             ids[:, 0] = CUT
             ids[:, 1 : self.prefix_size + 1] = past[:, 1 : self.prefix_size + 1]
         return ids
 
     def select(self, rows: Tensor) -> None:
-        """Replace each row i by a copy of row ``rows[i]``; to be called before ``step``."""
+        """Replace each row i with a copy of row ``rows[i]``. Call this before :meth:`step`."""
         self._ids = self._ids[rows]
         (self._step or self._cache).select(rows)
 
     def step(self, count: int = 1) -> None:
-        """Pass the last ``count`` appended ids through the model; ``logits`` then follow them."""
+        """Pass the last ``count`` appended ids through the model, which updates ``logits``."""
         ids = self._ids[:, self.length - count : self.length]
         self._filled += count
         if self._filled > self.capacity and self._rereads:
@@ -145,16 +145,16 @@ class Decoder:
             self._next = self.model(ids.to(self.device), cache=self._cache)[:, -1]
 
     def _read(self, ids: Tensor) -> tuple[Cache, Tensor]:
-        """A new cache that holds ``ids``, and the logits (rows, V) after them."""
+        """A new cache with ``ids``, and the logits (rows, V) of the ids that follow them."""
         self._filled = ids.shape[1]
-        room = self._filled if self._stepped else self.capacity  # a step copies it
+        room = self._filled if self._uses_step else self.capacity  # a step copies the cache
         cache = self.model.new_cache(rows=len(ids), capacity=room)
         return cache, self.model(ids.to(self.device), cache=cache)[:, -1]
 
 
 def chosen(cache: str, model: MusicTransformer) -> str:
-    """The name of the step for the option ``cache``, or ``growing``. Raises ``ValueError`` for a
-    name that is not in :data:`CACHES`."""
+    """The option ``cache``, where ``auto`` is replaced by the name of the first step that suits
+    ``model``, or ``growing``. Raises ``ValueError`` for a name that is not in :data:`CACHES`."""
     if cache not in CACHES:
         raise ValueError(f"cache={cache}: expected one of " + ", ".join(CACHES))
     if cache != "auto":
@@ -182,36 +182,32 @@ def generate(
 
     prompt      (P,) ids that all rows continue, or (rows, P) one prompt per row; the first id is
                 ``bos`` or ``cut``. Of a prompt longer than ``context`` only the last ids are read.
-    max_tokens  maximum number of ids to draw for each row; ``None`` = without end, in bounded
-                memory.
-    constraint  which ids may be drawn; without a constraint, all but ``pad``, ``bos`` and ``cut``.
-    penalties   nats to take off logits, computed from the constraint's ``states``, in order of
-                application; without a constraint they are ignored.
+    max_tokens  maximum number of ids to draw for each row; ``None``: no limit, in bounded memory.
+    constraint  decides which ids may be drawn; without it all but ``pad``, ``bos`` and ``cut``.
+    penalties   functions of the constraint's ``states``, whose nats are subtracted from the logits,
+                in order of application; ignored without a constraint.
     seeds       one for each row, a whole number or a tuple of them (numpy's ``default_rng``). Each
                 row has a separate generator, so its result is the same alone and in a batch, and on
                 any device up to the rounding of the logits.
-    context     ids that the model attends to; default the context of the model. When so many ids
-                are cached, the oldest are dropped, so that memory is bounded. The remaining cache
-                was computed while the dropped ids were visible, as in Transformer-XL (Dai et al.
-                2019, section 3.2); models with absolute positions drop an eighth and read the
-                remaining ids again, after ``cut``.
+    context     number of ids that the model attends to; default the context of the model. When that
+                number of ids is cached, the oldest are dropped, so that memory is bounded. The
+                remaining cache was computed while the dropped ids were visible, as in
+                Transformer-XL (Dai et al. 2019, section 3.2). Some models, such as those with
+                absolute positions, instead drop an eighth and read the others again, after ``cut``.
     align       ids that are read again begin at a multiple of this number (``Tokenizer.align``).
     prefix_size  number of ids after the first one of the prompt that are never dropped, such as
                 controls.
     cache       one of :data:`CACHES`, see :class:`Decoder`.
 
     A row that has drawn ``eos``, or whose constraint is done, yields ``pad`` from then on. The
-    model is in evaluation mode meanwhile; its mode is restored at the end. Raises ``ValueError``
-    for shapes that do not fit, ``NotNumbers`` if the model gives NaN.
+    model is in evaluation mode until the generator ends; then its mode is restored. Raises
+    ``ValueError`` for invalid shapes, ``NotNumbers`` for logits that are NaN.
     """
     rows = len(seeds)
-    read = torch.as_tensor(np.asarray(prompt, dtype=np.int64))
-    if read.ndim == 1:
-        read = read[None]
-    if read.ndim != 2 or read.shape[1] == 0 or read.shape[0] not in (1, rows):
-        raise ValueError(
-            f"prompt: expected (P,) or ({rows}, P) ids, P > 0, got {tuple(read.shape)}"
-        )
+    ids = torch.as_tensor(np.asarray(prompt, dtype=np.int64))
+    ids = ids[None] if ids.ndim == 1 else ids
+    if ids.ndim != 2 or ids.shape[1] == 0 or ids.shape[0] not in (1, rows):
+        raise ValueError(f"prompt: expected (P,) or ({rows}, P) ids, P > 0, got {tuple(ids.shape)}")
     capacity = model.config.context if context is None else context
     if capacity < 2:
         raise ValueError(f"context: expected at least 2 ids, got {capacity}")
@@ -222,10 +218,10 @@ def generate(
     if max_tokens == 0 or ended.all():
         return
     with evaluating(model):
-        longest = None if max_tokens is None else read.shape[1] + max_tokens
-        music = Decoder(
+        longest = None if max_tokens is None else ids.shape[1] + max_tokens
+        decoder = Decoder(
             model,
-            read,
+            ids,
             rows=rows,
             capacity=capacity,
             longest=longest,
@@ -233,34 +229,35 @@ def generate(
             prefix_size=prefix_size,
             cache=cache,
         )
-        drawn = 0
+        count = 0
         while True:
-            ids = None if constraint is None else constraint.forced()
-            if ids is None:
-                past = music.past
+            forced = None if constraint is None else constraint.forced()
+            if forced is None:
+                past = decoder.past
                 if constraint is None:
-                    choice = without_specials(music.logits)
+                    logits = without_specials(decoder.logits)
                 else:
                     nats = [penalty(constraint.states, past.numpy()) for penalty in penalties]
-                    choice = constraint.forbid(music.logits, nats)
+                    logits = constraint.forbid(decoder.logits, nats)
                 for process in processors:
-                    choice = process(past, choice)
-                ids = draw(choice, generators, ended)[:, None]
+                    logits = process(past, logits)
+                ids = draw(logits, generators, ended)[:, None]
                 ended |= ids[:, 0].numpy() == EOS
             else:
+                ids = forced
                 for generator in generators:
                     # As many random numbers as drawing these ids would take.
                     generator.random(ids.shape[1])
             for column in ids.T:
-                music.append(column)
+                decoder.append(column)
                 if constraint is not None:
                     constraint.advance(column)
                     ended |= constraint.done().numpy()
                 yield column
-            drawn += ids.shape[1]
-            if (max_tokens is not None and drawn >= max_tokens) or ended.all():
+            count += ids.shape[1]
+            if (max_tokens is not None and count >= max_tokens) or ended.all():
                 return
-            music.step(ids.shape[1])
+            decoder.step(ids.shape[1])
 
 
 def without_specials(logits: Tensor) -> Tensor:
@@ -279,8 +276,8 @@ def draw(
     ended   (B,) bool: rows that get ``pad``; their generators do not advance.
     """
     values = logits.numpy()
-    ids, likely = np.full(len(values), PAD), np.exp(values - values.max(-1, keepdims=True))
-    for row, sums in enumerate(likely.cumsum(-1)):
+    ids, weights = np.full(len(values), PAD), np.exp(values - values.max(-1, keepdims=True))
+    for row, sums in enumerate(weights.cumsum(-1)):
         if ended[row]:
             continue
         if not (total := sums[-1]) > 0:

@@ -13,14 +13,14 @@ from musictx.tokens.grammar import NoteChange
 
 
 class Event(NamedTuple):
-    """A note that begins (``on``) or ends.
+    """The beginning (``on``) or end of a note.
 
-    seconds   of a stream: since the new music began, never less than those of the event before; of
-              a piece that is being composed: of its score
-    velocity  1 to 127; 0 where a note ends
-    track     voice of a chorale from the highest, program of an ensemble, else 0; :data:`DRUMS`,
-              whose strokes begin and end at once. Of a piece that goes on with a given one, or lies
-              around its notes: the track of the score
+    seconds   in a stream: seconds of new music, never decreasing; while a piece is composed:
+              seconds of its score
+    velocity  1 to 127; 0 if the note ends
+    track     in a stream or a new piece: the voice of a chorale (0: the highest), the program in an
+              ensemble, :data:`DRUMS` for drums, which end as they begin, or 0. In a piece with a
+              primer or given notes: the track of the score
     """
 
     seconds: float
@@ -30,11 +30,11 @@ class Event(NamedTuple):
     track: int = 0
 
 
-#: Called with the number of a piece, from 0, and what one of its notes does.
+#: Called with the index of a piece, from 0, and an event of it.
 OnEvent = Callable[[int, Event], None]
-#: New notes (:data:`musictx.notes.NOTE`), tracks as in :class:`Event`, in seconds of the ids -> as
-#: the finished piece has them; it may leave notes out, by where they begin, or since a louder one
-#: begins there on the same pitch, but then both are reported.
+#: Converts new notes (:data:`musictx.notes.NOTE`) to those of the finished piece. It may drop notes
+#: that begin outside the new music, or at the beginning of a louder note of the same pitch. An
+#: :class:`Emitter` applies it to each note alone, and so reports both notes in the second case.
 FinishNotes = Callable[[np.ndarray], np.ndarray]
 
 
@@ -44,33 +44,34 @@ class Emitter:
 
     def __init__(self, finish: FinishNotes, on_event: Callable[[Event], None]) -> None:
         self._finish, self.on_event = finish, on_event
-        #: (part, pitch) -> a note that has not ended yet; (part, pitch, seconds of its beginning)
-        #: for a note whose end is certain only in the finished piece.
+        #: The notes that have not ended, by (part, pitch); by (part, pitch, start) if the end is
+        #: certain only in the finished piece.
         self._open: dict[tuple[float, ...], np.ndarray] = {}
         self._ends: list[Event] = []  # a heap of the ends still to report
-        self._whole = True  # whether all changes so far were certain
+        self._is_certain = True  # whether the changes of all ids were known at once
 
-    def changes(self, changes: Sequence[NoteChange] | None, new: bool = True) -> None:
-        """Report the ``changes`` of an id; ``new``: whether a note that it begins is new."""
-        self._whole &= changes is not None
+    def report(self, changes: Sequence[NoteChange] | None, is_new: bool = True) -> None:
+        """Report the ``changes`` of an id; ``None`` if they are known only in the finished piece.
+        ``is_new``: whether a note that the id begins is new, not given."""
+        self._is_certain &= changes is not None
         for change in changes or ():
             key = change.part, change.pitch
-            if change.end is None and (new or not change.on):
+            if change.end is None and (is_new or not change.on):
                 self._end(key, change.seconds)
-            if change.on and new:
+            if change.on and is_new:
                 self._begin(change)
 
     def close(self, notes: np.ndarray) -> None:
-        """Report all remaining ends of the finished piece. ``notes`` are its new notes, from which
-        the ends of notes that still sound are taken."""
-        if not self._whole:
+        """Report all remaining ends. ``notes``, the new notes of the finished piece, have the ends
+        of notes that still sound. Report all of ``notes`` if changes were not known before."""
+        if not self._is_certain:
             return emit_all(notes, self.on_event)
         for note in self._open.values():
             for start, _, pitch, *_, track in self._finish(note).tolist():
                 same = (notes["pitch"] == pitch) & (np.abs(notes["start"] - start) < 1e-3)
                 end = float(notes["end"][same].max(initial=start))
                 heapq.heappush(self._ends, Event(end, False, pitch, 0, track))
-        self._until(np.inf)
+        self._report_ends(np.inf)
 
     def stop(self, seconds: float) -> None:
         """End all sounding notes at ``seconds``."""
@@ -90,31 +91,31 @@ class Emitter:
             note["end"] = note["start"]
             self._open[change.part, change.pitch, change.seconds] = note
         for start, end, pitch, velocity, _, _, track in self._finish(note).tolist():
-            self._until(start)
+            self._report_ends(start)
             self.on_event(Event(start, True, pitch, velocity, track))
             if change.end is not None and np.isfinite(change.end):
                 heapq.heappush(self._ends, Event(end, False, pitch, 0, track))
-                self._until(start)
+                self._report_ends(start)
 
     def _end(self, key: tuple[float, ...], seconds: float) -> None:
         if (note := self._open.pop(key, None)) is not None:
             note["end"] = max(seconds, float(note["start"][0]))
             for _, end, pitch, *_, track in self._finish(note).tolist():
-                self._until(end)
+                self._report_ends(end)
                 self.on_event(Event(end, False, pitch, 0, track))
 
-    def _until(self, seconds: float) -> None:
+    def _report_ends(self, seconds: float) -> None:
         """Report the pending ends up to ``seconds``."""
         while self._ends and self._ends[0].seconds <= seconds:
             self.on_event(heapq.heappop(self._ends))
 
 
 def emit_all(notes: np.ndarray, on_event: Callable[[Event], None]) -> None:
-    """Call ``on_event`` for the events of finished ``notes`` (:data:`musictx.notes.NOTE`), in the
-    order of time."""
-    ordered = []
+    """Call ``on_event`` for the events of finished ``notes`` (:data:`musictx.notes.NOTE`), in order
+    of time."""
+    events = []  # (seconds, rank, event): at one time ends come first, unless of notes of length 0
     for start, end, pitch, velocity, _, _, track in notes.tolist():
-        ordered.append((start, 1, Event(start, True, pitch, velocity, track)))
-        ordered.append((end, 0 if end > start else 2, Event(end, False, pitch, 0, track)))
-    for _, _, event in sorted(ordered):
+        events.append((start, 1, Event(start, True, pitch, velocity, track)))
+        events.append((end, 0 if end > start else 2, Event(end, False, pitch, 0, track)))
+    for _, _, event in sorted(events):
         on_event(event)

@@ -29,7 +29,7 @@ from musictx.bundle import Bundle
 from musictx.config import SamplingConfig
 from musictx.data.statistics import CorpusStats, Habit
 from musictx.notes import DRUMS, Score
-from musictx.sampling.constraints import Constraint, RowConstraint, RowPenalty, by_row
+from musictx.sampling.constraints import Constraint, RowConstraint, RowPenalty, batch_penalties
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region
@@ -258,7 +258,7 @@ class Infill(Region):
         rows = first.rows(len(regions))
         for region, row in zip(regions, rows):
             region.row = row
-        of_rows = by_row(rows, [region.penalties() for region in regions])
+        of_rows = batch_penalties(rows, [region.penalties() for region in regions])
         return super().setup(regions) | {
             "prompt": prompt,
             "constraint": Constraint(rows, first.tokenizer.note_events),
@@ -273,12 +273,12 @@ class Infill(Region):
         of_new_notes = [*idiom.limits(self), *idiom.feedback_penalties(self)]
         return [*map(sparing_given, of_new_notes)]
 
-    def take(self, token: int) -> None:
+    def record(self, token: int) -> None:
         seconds = self.row.state.seconds
         until = self.stop * self.step_seconds
         self.seconds = min(seconds, until) - self.since * self.step_seconds
         if self.emitter is not None:
-            self.emitter.changes(self.row.changes, not self.row.is_new or self.row.is_new[-1])
+            self.emitter.report(self.row.changes, not self.row.is_new or self.row.is_new[-1])
 
     def end_segment(self) -> None:
         """Move the ids written since :meth:`setup` to the past."""

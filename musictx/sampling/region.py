@@ -1,8 +1,8 @@
-"""A region of a piece that is composed: how given notes become new ones.
+"""A region: a stretch of a piece that is composed, with the given notes around it.
 
-New pieces and continuations (:mod:`.continuation`), gaps and accompaniments
-(:mod:`.event_infill`) are regions. Each prepares the input of the engine (:meth:`Region.setup`);
-:func:`.composer.compose_batch` draws ids for all of them. Only ``harmonise`` draws ids elsewhere.
+New pieces and continuations (:mod:`.continuation`), gaps and accompaniments (:mod:`.event_infill`)
+are regions. A region prepares the input of the engine (:meth:`Region.setup`);
+:func:`.composer.compose_batch` draws its ids. Only ``harmonise`` draws ids elsewhere.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from musictx.sampling.steer import Steering
 
 
 class Region:
-    """The given music of a piece and the ids composed so far. Regions that are composed in one
-    batch have the same model, ``sampling`` and ``stats``.
+    """The given music of a piece and the ids composed so far. All regions of a batch have the same
+    model, ``sampling`` and ``stats``.
 
-    primer    the music before the new notes; around given notes its ``score`` alone
-    sampling  the options of drawing
-    processors  functions that change the distribution of the next id, in this order
-    stats     statistics of the corpus, the targets of those options that have no value
+    primer    the music before the new notes; around given notes only its ``score`` is set
+    sampling  the options ``sampling.*``
+    processors  functions that change the distribution of the next id, in order of application
+    stats     statistics of the corpus, which replace options without a value
     steering  the controls
     seed      whole numbers that seed the drawing of ids
-    context   ids that the model attends to, as in its training
-    row       the constraint on its ids, with the state of its grammar
+    context   the number of ids that the model attends to, as in its training
+    row       the constraint on the ids of the region, with the state of its grammar
     """
 
     primer: Primer
@@ -50,8 +50,8 @@ class Region:
 
     @classmethod
     def setup(cls, regions: Sequence[Self]) -> dict[str, Any]:
-        """Arguments of :func:`.engine.generate` for a batch of ``regions``, a row for each. A
-        subclass adds prompt, constraint, penalties, seeds, max_tokens and prefix_size, and sets the
+        """Arguments of :func:`.engine.generate` for a batch of ``regions``, one row each. A
+        subclass adds at least prompt, constraint, penalties, seeds and max_tokens, and sets the
         ``row`` of each region."""
         first = regions[0]
         return {
@@ -62,19 +62,19 @@ class Region:
         }
 
     def finish_notes(self, notes: np.ndarray) -> np.ndarray:
-        """``notes`` decoded from the ids, with their times in seconds of the piece."""
+        """Convert ``notes`` decoded from the ids to those of the finished piece, in its seconds."""
         raise NotImplementedError
 
-    def take(self, token: int) -> None:
-        """Record an id that was drawn, after ``row`` has."""
+    def record(self, token: int) -> None:
+        """Record an id; called after ``row`` has advanced by it."""
         raise NotImplementedError
 
     def emit(self, on_event: Callable[[Event], None], finish: FinishNotes | None = None) -> None:
-        """Call ``on_event`` as each new note begins and ends. The function ``finish`` is applied to
-        notes after the method :meth:`finish_notes`, before they are reported."""
+        """From now on call ``on_event`` whenever a new note begins or ends. ``finish`` is applied
+        to notes after :meth:`finish_notes`, before they are reported."""
 
-        def whole(notes: np.ndarray) -> np.ndarray:
+        def apply(notes: np.ndarray) -> np.ndarray:
             notes = self.finish_notes(notes)
             return notes if finish is None else finish(notes)
 
-        self.emitter = Emitter(whole, on_event)
+        self.emitter = Emitter(apply, on_event)

@@ -10,13 +10,13 @@ import numpy as np
 
 from musictx.sampling.constraints import RowConstraint
 from musictx.sampling.strengths import (
-    AWAY_SECONDS,
-    BREATH_SHARE,
+    BREATH_QUANTILE,
     INTERVALS_AGREE,
     INTERVALS_COMPARED,
     MELODY_GAIN,
     ONSET_SECONDS,
     PHRASE_SECONDS,
+    REPRISE_SECONDS,
 )
 from musictx.tokens import events as ev
 from musictx.tokens.tokenizer import GrammarState, NoteEvents
@@ -92,7 +92,7 @@ class Subject(NamedTuple):
 
     events   its strikes and releases (:data:`musictx.tokens.events.EVENT`), with steps from 0 on
     opening  the pitches of its first onset
-    breath   the quantile :data:`BREATH_SHARE` of the waits between onsets, in steps
+    breath   the quantile :data:`BREATH_QUANTILE` of the waits between onsets, in steps
     """
 
     events: np.ndarray
@@ -122,14 +122,14 @@ def subject_of(ids: np.ndarray, table: Vocabulary, step: float) -> Subject | Non
     return Subject(
         events[events["step"] < stop],
         frozenset(opening.tolist()),
-        float(np.quantile(waits, BREATH_SHARE)),
+        float(np.quantile(waits, BREATH_QUANTILE)),
     )
 
 
 class Reprise:
     """A penalty of one row that makes the first phrase of its piece, the subject, return.
 
-    The penalty has no effect until the model, :data:`AWAY_SECONDS` or more after the end of the
+    The penalty has no effect until the model, :data:`REPRISE_SECONDS` or more after the end of the
     subject, begins a phrase with the highest note of the subject's first onset and with no note
     outside that onset. Then all ids are forbidden except the subject's notes and waits, and any
     velocity, until the subject is complete. Notes that sounded before are released.
@@ -157,7 +157,7 @@ class Reprise:
     def _fill_due(self, state: GrammarState, ids: np.ndarray, subject: Subject) -> None:
         """If the last id begins the subject again, fill ``due`` with the rest of the subject."""
         away = state.seconds - (self.left or 0.0)
-        if away < AWAY_SECONDS or self.note_events.strike[ids[-1]] != max(subject.opening):
+        if away < REPRISE_SECONDS or self.note_events.strike[ids[-1]] != max(subject.opening):
             return
         recent = state.sounding.recent()
         at = np.array([strike.seconds for strike in recent])

@@ -9,8 +9,8 @@ import numpy as np
 
 from musictx.notes import Score
 
-#: What ended a piece: a length that was asked for, the model (it drew the end), that no time passed
-#: any more, the listener, or the melody that it was written to.
+#: What ended a piece: a requested length in seconds or tokens, ``eos`` drawn by the model, tokens
+#: without passing time, the user (Ctrl-C), or the end of the melody that it accompanies.
 Ended = Literal["seconds", "tokens", "model", "stuck", "interrupted", "melody"]
 
 
@@ -18,15 +18,16 @@ Ended = Literal["seconds", "tokens", "model", "stuck", "interrupted", "melody"]
 class Sample:
     """One composed piece.
 
-    score    the music, with or without the primer as asked
-    seam     seconds in ``score`` at which the new part begins; 0.0 without a primer in it
+    score    the music, with the primer if requested
+    seam     the time at which the new music begins, in seconds of ``score``; 0.0 if ``score`` does
+             not include a primer
     ids      (n,) uint16, the new ids of a continuation; empty if the piece was composed around
-             given notes or to given chords, as new songs are
-    notes    notes struck in the new part
-    seconds  length of the new part
-    ended    the reason why it ended
-    chords   (seconds, name) of the chords of the new part, if they were composed, in seconds of the
-             piece with its primer
+             given notes or for given chords, as new songs are
+    notes    the number of new notes
+    seconds  the length of the new music
+    ended    why the piece ended
+    chords   (seconds, name) of each composed chord of the new music, in seconds of the piece with
+             its primer
     """
 
     score: Score
@@ -39,18 +40,18 @@ class Sample:
 
     @property
     def remark(self) -> str | None:
-        """A warning for the user, in one sentence; ``None`` if the piece is as requested."""
+        """A one-sentence warning for the user; ``None`` if the piece is as requested."""
         if self.ended == "interrupted":
             return f"interrupted after {self.seconds:.1f} s of new music"
         if self.notes == 0:
-            why = {
+            reason = {
                 "seconds": f"the model was silent for all of the {self.seconds:.1f} s",
                 "tokens": "the limit in tokens came before its first note",
                 "model": "the model ended the piece at once",
                 "stuck": "hardly any time passed",
                 "melody": "the model was silent under all of the melody",
             }[self.ended]
-            return f"no new notes: {why}; try another seed, a higher temperature or more length"
+            return f"no new notes: {reason}; try another seed, a higher temperature or more length"
         if self.ended == "stuck":
             return f"ended after {self.seconds:.1f} s because hardly any time passed any more"
         return None

@@ -1,4 +1,4 @@
-"""Steering: what the options density, loudness, register and polyphony mean to a model."""
+"""Steering: the options density, loudness, register and polyphony as inputs of sampling."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from musictx.tokens.tokenizer import Tokenizer
 class Steering:
     """The controls of a piece.
 
-    levels    level of each control token, 0 for any; None for a model without control tokens
-    targets   control -> target of its feedback; density is per second of the ids, 0 for none
-    parts     the parts to whose notes these apply, for notes in bars; None: all parts
-    usual_density  what notes in bars keep to without a target of density; None: any density
+    levels    the level of each control token, 0 for any; None for a model without control tokens
+    targets   {control: target of its feedback}; density is per second of the ids, 0 for no feedback
+    parts     bar tokens: the parts whose notes are measured; None: all parts
+    usual_density  bar tokens: the target if ``targets`` has no density; None: any density
     """
 
     levels: tuple[int, ...] | None = None
@@ -27,7 +27,7 @@ class Steering:
 
 
 def has_controls(tokenizer: Tokenizer) -> bool:
-    """Whether ``tokenizer`` has control tokens, so that its models can be steered, fill gaps and
+    """Whether ``tokenizer`` has control tokens. Models need them to be steered, to fill gaps and to
     accompany."""
     return controls.STREAM in tokenizer.vocabulary.kinds
 

@@ -128,7 +128,7 @@ class Stream(Iterator[Event]):
         if token != EOS:
             self._ids.append(token)
             self.drawn += 1
-            self._emitter.changes(row.changes)
+            self._emitter.report(row.changes)
             if not row.done:
                 return
         seconds = row.state.seconds

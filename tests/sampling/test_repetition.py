@@ -10,11 +10,11 @@ from musictx.sampling.constraints import GrammarRow
 from musictx.sampling.primer import encode_primer
 from musictx.sampling.repetition import MelodyRepetition, Reprise, subject_of
 from musictx.sampling.strengths import (
-    AWAY_SECONDS,
-    BREATH_SHARE,
+    BREATH_QUANTILE,
     INTERVALS_COMPARED,
     MELODY_GAIN,
     PHRASE_SECONDS,
+    REPRISE_SECONDS,
 )
 from musictx.tokens import events as ev
 from musictx.tokens.build import build
@@ -89,7 +89,7 @@ def go_on(ids, reprise, seed):
     return np.array(ids)
 
 
-def returned(notes, away=AWAY_SECONDS + 1.0, breath=1.5, head=None, more=(), held=91):
+def returned(notes, away=REPRISE_SECONDS + 1.0, breath=1.5, head=None, more=(), held=91):
     """Primer, and the ids up to a strike of the ``head`` after a wait for it, ``away`` after the
     primer has ended; ``more`` pitches are struck with it."""
     phrase, _, _ = phrase_of(notes)
@@ -119,7 +119,7 @@ def test_the_subject_ends_before_the_longest_wait(seed):
     )
     assert (subject.events["step"] < round(stop * 100)).all()
     assert subject.opening == {pitch for start, _, pitch in notes if start == 0}
-    assert np.isclose(subject.breath / 100, np.quantile(np.diff(onsets), BREATH_SHARE))
+    assert np.isclose(subject.breath / 100, np.quantile(np.diff(onsets), BREATH_QUANTILE))
 
 
 @settings(max_examples=20)
@@ -152,7 +152,12 @@ def test_a_first_onset_that_is_spread_over_steps_is_struck_once():
 @given(st.integers(0, 10**6))
 def test_it_returns_only_after_a_while_at_a_phrase_with_its_first_notes_alone(seed):
     notes = a_piece(seed)
-    for changed in ({"away": AWAY_SECONDS - 0.1}, {"breath": 0.1}, {"head": 30}, {"more": (30,)}):
+    for changed in (
+        {"away": REPRISE_SECONDS - 0.1},
+        {"breath": 0.1},
+        {"head": 30},
+        {"more": (30,)},
+    ):
         reprise, ids, _ = returned(notes, **changed)
         assert reprise(GrammarRow(PIANO.grammar(ids)), np.array([BOS, *ids])) is None, changed
 

@@ -75,7 +75,7 @@ def test_notes_that_follow_each_other_end_before_they_begin_again(bpm):
     emitter = Emitter(placed, events.append)
     state = BARS.grammar()
     for token_id in BARS.encode(score).tolist():
-        emitter.changes(state.advance(token_id))
+        emitter.report(state.advance(token_id))
     emitter.close(score.notes[:0])
     assert [event.on for event in events] == [True, False] * 96
 
