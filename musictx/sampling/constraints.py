@@ -149,7 +149,7 @@ class Constraint:
         """(B, V) the groups of each row (:meth:`RowConstraint.groups`); ``None`` if a row has no
         groups."""
         groups = [group for row in self.rows if (group := row.groups()) is not None]
-        return np.stack(groups) if groups else None
+        return np.stack(groups) if groups and len(groups) == len(self.rows) else None
 
 
 class GrammarRow(RowConstraint):

@@ -197,8 +197,7 @@ def test_what_is_forbidden_goes_to_its_own_group():
     logits = torch.randn(20, 9, generator=generator, dtype=torch.float64)
     groups = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2, 3])
     allowed = torch.rand(20, 9, generator=generator) < 0.5
-    allowed[:, 0] = True
-    logits[0, 3:5] = -1e6
+    allowed[:, 0], logits[0, 3:5] = True, -1e6
     law = Only(20, [])
     law.mask, law.groups = allowed, groups.numpy
     actual = law.forbid(logits).softmax(-1)
@@ -214,3 +213,5 @@ def test_what_is_forbidden_goes_to_its_own_group():
                 expected[i] = share * sum(before[row, j] for j in ids)
         assert torch.allclose(actual[row], expected / expected.sum(), atol=1e-12)
         assert (actual[row][~allowed[row]] == 0).all()
+    rows = [GrammarRow(State(), kinds=kinds) for kinds in (groups.numpy(), None)]
+    assert Constraint(rows).groups() is None, "a row has no groups"
