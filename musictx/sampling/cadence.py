@@ -5,9 +5,8 @@ more and more. In the second, from half-way on, the first note must be the keyno
 only notes of its triad may join it. In the third, no note is struck; the sounding notes are
 released, older notes first, and once nothing sounds the piece ends. So no note is cut off.
 
-The key is that of the request, or else estimated from the piece so far. Tokens that write notes
-with their length have no releases; with them only the end of the piece becomes likelier. Continued
-songs end with a :class:`ClosingBar` instead.
+The key is that of the request, or else estimated from the piece so far. Continued songs end with a
+:class:`ClosingBar` instead.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ from musictx.tokens.vocab import EOS
 
 #: Mode -> the tones of the last chord, in semitones above the keynote.
 TRIADS = {"major": (0, 4, 7), "minor": (0, 3, 7)}
-#: Notes that join the last chord get a bonus until it has this number of notes; its maximum is
-#: twice this number.
+#: Notes that join the last chord get a bonus until it has this number; its maximum is twice that.
 CHORD_NOTES = len(TRIADS["major"])
 #: The share of the ending after which time may not pass until all notes are released.
 RELEASE_DEADLINE = (1 + SILENCE_START) / 2
@@ -127,13 +125,12 @@ class Ending:
                 nats[self.events.strikes] += STRIKE_PENALTY * progress / CHORD_START
 
     def _waits_until(self, progress: float, state: GrammarState) -> np.ndarray:
-        """(V,) bool: waits up to the time at which the share ``progress`` of the ending is over, or
-        beyond it."""
+        """(V,) bool: waits that end when the share ``progress`` of the ending is over, or later."""
         at = state.seconds + self.events.wait
         return (self.events.wait > 0) & (at >= self.begin + progress * self.length - 1e-6)
 
     def _begin_chord(self, nats: np.ndarray) -> None:
-        """Favour strikes, but of pitches allow only the keynote in the bass."""
+        """Favour strikes, of which only the keynote in the bass is allowed."""
         strike = self.events.strike
         nats[self.events.strikes] -= CHORD_BONUS
         nats[self.events.release >= 0] -= CHORD_BONUS  # earlier notes should end before the chord

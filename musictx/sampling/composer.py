@@ -1,4 +1,4 @@
-"""Compose regions in batches: continuations of primers, or several versions of one region."""
+"""Compose regions in batches: continuations of primers, or versions of one region."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from musictx.sampling.strengths import (
     MOST_ALIKE,
     ROWS_AT_ONCE,
     SHORTEST_SECONDS,
+    STALLED_SEGMENTS,
     TRIES,
 )
 from musictx.tokens import controls
@@ -36,7 +37,7 @@ from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.vocab import PAD
 
 #: Called after each step with the number of tokens drawn in it, and the seconds of new music so
-#: far: of the shortest of the pieces composed side by side, or of all versions of a region.
+#: far: of the shortest piece of the batch, or of all versions of a region together.
 Progress = Callable[[int, float], None]
 
 
@@ -55,20 +56,20 @@ def continuations(
     """Yield (index of a primer, its continuation) as soon as each continuation is finished.
 
     request   the options ``seconds``, ``bars``, ``tokens``, ``end``, ``sampling``, ``quantise`` and
-              ``include_primer``; what they leave open: :meth:`.Idiom.with_defaults`. Sampling
-              options without a value follow the statistics of the corpus in the model's card. With
+              ``include_primer``; :meth:`.Idiom.with_defaults` sets their defaults. Sampling options
+              without a value follow the statistics of the corpus in the model's card. With
               ``include_primer=False`` a score has only the notes struck after the primer, and its
               time counts from the end of the primer (from the last bar line before it, if the
               primer keeps to beats).
-    seeds     one for each primer, each of two whole numbers or more. Every row is drawn with its
-              seed. It depends on the other rows only if primers differ in length: all rows of a
-              batch read equally many ids, the last ones, as many as the shortest primer has.
-    steering  replaces what follows from the request and each primer
-    penalties   further ones, applied after those on pitches and of the ending, before all others
-    processors  further ones, applied before those of ``request.sampling``
+    seeds     one for each primer, each of two whole numbers or more. A row depends only on its
+              primer and seed, unless primers differ in length: then all rows of a batch read as
+              many ids as the shortest primer has, the last ones.
+    steering  replaces the steering computed from the request and each primer
+    penalties   applied after the penalties on pitches and of the ending, before all others
+    processors  applied before the processors of ``request.sampling``
     on_event  called with the index of the primer and an event whenever a new note begins or ends
-              (:mod:`musictx.sampling.events`); if tokens write notes with their length, only when
-              the piece is finished. An exception in it or in ``progress`` ends the generator.
+              (:mod:`musictx.sampling.events`), or only when the piece is finished if the tokens do
+              not determine notes earlier. An exception in it or in ``progress`` ends the generator.
 
     After Ctrl-C the unfinished pieces are yielded, too; then KeyboardInterrupt is raised.
     """
@@ -76,28 +77,28 @@ def continuations(
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
     tokenizer = bundle.tokenizer
     request = idiom_of(tokenizer).with_defaults(request, primers)
-    steers = [steering or _steering(tokenizer, request, primer) for primer in primers]
-    every = [
-        Continuation(bundle, primer, request, seed, steer, penalties, processors)
-        for primer, seed, steer in zip(primers, seeds, steers)
+    steerings = [steering or _steering(tokenizer, request, primer) for primer in primers]
+    regions = [
+        Continuation(bundle, primer, request, seed, steering, penalties, processors)
+        for primer, seed, steering in zip(primers, seeds, steerings)
     ]
-    for first in range(0, len(every), ROWS_AT_ONCE):
-        regions = every[first : first + ROWS_AT_ONCE]
-        unfinished = dict(enumerate(regions, first))
+    for first in range(0, len(regions), ROWS_AT_ONCE):
+        batch = regions[first : first + ROWS_AT_ONCE]
+        unfinished = dict(enumerate(batch, first))
         if on_event is not None:
             for number, region in unfinished.items():
                 region.emit(partial(on_event, number))
         interrupt: KeyboardInterrupt | None = None
-        with closing(compose_batch(regions)) as steps:
+        with closing(compose_batch(batch)) as steps:
             try:
                 for count, done in steps:
                     if progress is not None:
-                        progress(count, min(region.seconds for region in regions))
+                        progress(count, min(region.seconds for region in batch))
                     for number, is_done in enumerate(done, first):
                         if is_done and number in unfinished:
                             yield number, unfinished.pop(number).sample()
-            except KeyboardInterrupt as stop:
-                interrupt = stop
+            except KeyboardInterrupt as error:
+                interrupt = error
         for number, region in unfinished.items():
             yield number, region.sample(interrupt is not None)
         if interrupt is not None:
@@ -105,10 +106,10 @@ def continuations(
 
 
 def _steering(tokenizer: Tokenizer, request: GenerateConfig, primer: Primer) -> Steering:
-    """The steering of a continuation of ``primer``, or of a new piece. The control tokens of
-    controls that ``request`` leaves open have the levels of the primer.
+    """The steering of a continuation of ``primer``, or of a new piece. Control tokens that
+    ``request`` does not set have the levels of the primer.
 
-    Raises ``UserError`` for tokens without controls if more than a density is requested.
+    Raises ``UserError`` if a control other than density is requested of tokens without controls.
     """
     targets, measured = request.controls, dict[str, float]()
     if not has_controls(tokenizer):
@@ -117,19 +118,19 @@ def _steering(tokenizer: Tokenizer, request: GenerateConfig, primer: Primer) -> 
                 raise UserError(f"{name}: {unable(tokenizer)}")
         return Steering(targets=targets)
     if (score := primer.score) is not None:
-        # A control counts notes in seconds of the ids, which may be beats of the primer.
-        written = Score(primer.notes) if tokenizer.beats else score
-        if "density" in targets and _span(written) > 0:
-            targets["density"] *= _span(score) / _span(written)
-        if len(written) >= FEWEST_NOTES:
-            written = written.shifted(-float(written.notes["start"][0]))  # without a rest before it
-            if written.duration >= SHORTEST_SECONDS:
-                measured = controls.measured(written.notes, written.duration)
+        # Controls are measured in seconds of the ids, which may be beats of the primer.
+        music = Score(primer.notes) if tokenizer.beats else score
+        if "density" in targets and _span(music) > 0:
+            targets["density"] *= _span(score) / _span(music)
+        if len(music) >= FEWEST_NOTES:
+            music = music.shifted(-float(music.notes["start"][0]))  # drop the rest at the beginning
+            if music.duration >= SHORTEST_SECONDS:
+                measured = controls.measured(music.notes, music.duration)
     return Steering(tuple(controls.levels(measured | targets)), targets)
 
 
 def _span(score: Score) -> float:
-    """Seconds from the first note to the end."""
+    """Seconds from the first note to the end of ``score``."""
     return score.duration - float(score.notes["start"].min(initial=score.duration))
 
 
@@ -144,26 +145,26 @@ def versions(
     """Yield for each of ``seeds`` a composed copy of ``region``, and its new notes after ``finish``
     has been applied to them.
 
-    The first segments of all versions are composed at once, as rows of one batch; further segments
-    are composed for one version after the other. Every row is drawn with its seed, so versions do
-    not depend on each other. There is one exception: a version in bars that shares more than
-    :data:`MOST_ALIKE` of its notes with an earlier version, or with the notes that it varies, is
-    composed again, with a penalty on half of its notes that grows with each try.
+    The first segments of the versions are composed together, as rows of a batch; further segments
+    are composed for one version after the other. A version depends only on its seed, with one
+    exception: a version of bar tokens that has more than :data:`MOST_ALIKE` of its notes in common
+    with an earlier version, or with the notes that it varies, is composed again, with a penalty on
+    half of its notes that grows with each attempt.
 
-    finish    a function that is applied to new notes, such as quantising
+    finish    a function that is applied to new notes, such as quantisation
     progress  called with the seconds composed so far in all versions (:data:`Progress`)
     on_event  called with the index of the seed and an event whenever a new note begins or ends
               (:mod:`musictx.sampling.events`). An exception in it or in ``progress`` ends the
               generator
     """
     may_retry = region.may_retry
-    earlier = [] if region.varied is None else [_keys(region.varied)]
+    earlier_keys = [] if region.varied is None else [_keys(region.varied)]
     for first in range(0, len(seeds), ROWS_AT_ONCE):
-        batch = [region.again(seed) for seed in seeds[first : first + ROWS_AT_ONCE]]
+        batch = [region.with_seed(seed) for seed in seeds[first : first + ROWS_AT_ONCE]]
         earlier_seconds = region.length * first
         for number, version in enumerate(batch, first):
             # A version that may be composed again reports its events only when it is finished.
-            if on_event is not None and not (may_retry and (earlier or number)):
+            if on_event is not None and not (may_retry and (earlier_keys or number)):
                 version.emit(partial(on_event, number), finish)
         if not region.done:
             _compose_segment(batch, batch, earlier_seconds, progress)
@@ -171,15 +172,15 @@ def versions(
             for attempt in range(TRIES + 1 if may_retry else 1):
                 if attempt:
                     rejected = version
-                    version = region.again([*rejected.seed[:2], attempt])
+                    version = region.with_seed([*rejected.seed[:2], attempt])
                     version.unlike = rejected, float(attempt)
-                while not version.done and version.stalled < TRIES:
+                while not version.done and version.stalled < STALLED_SEGMENTS:
                     _compose_segment([version], batch, earlier_seconds, progress)
                 new = version.new
                 keys = _keys(new)
-                if all(_likeness(keys, others) <= MOST_ALIKE for others in earlier):
+                if all(_likeness(keys, others) <= MOST_ALIKE for others in earlier_keys):
                     break
-            earlier.append(keys)
+            earlier_keys.append(keys)
             new = new if finish is None else finish(new)
             if version.emitter is not None:
                 version.emitter.close(new)
@@ -195,7 +196,7 @@ def _compose_segment(
     progress: Progress | None,
 ) -> None:
     """Compose the next segment of ``regions``. ``progress`` is called with the seconds composed in
-    ``batch`` and the ``earlier_seconds`` of the batches before it."""
+    ``batch`` plus the ``earlier_seconds`` of the batches before it."""
     for count, _ in compose_batch(regions):
         if progress is not None:
             progress(count, earlier_seconds + sum(version.seconds for version in batch))
@@ -204,17 +205,17 @@ def _compose_segment(
 
 
 def _keys(notes: np.ndarray) -> set[tuple[float, ...]]:
-    """The fields of notes by which versions are compared: all but length and loudness."""
+    """The fields of ``notes`` by which versions are compared: neither ends nor velocities."""
     return set(notes[["start", "pitch", "program", "drum"]].tolist())
 
 
 def _likeness(one: set[tuple[float, ...]], other: set[tuple[float, ...]]) -> float:
-    """The share of notes that two versions have in common (0 to 1); 0 if both are empty."""
+    """The share of notes that two versions have in common, 0 to 1; 0 if both are empty."""
     return 2 * len(one & other) / max(len(one) + len(other), 1)
 
 
 def compose_batch(regions: Sequence[Region]) -> Generator[tuple[int, list[bool]], None, None]:
-    """Continue ``regions`` in one batch until they are done or the context is full. Return a
+    """Compose ``regions`` in one batch until they are done or have ``max_tokens`` new ids. Return a
     generator that yields after each step the number of regions that got an id, and for each region
     whether it is done."""
     return _steps(regions, type(regions[0]).setup(regions))

@@ -12,7 +12,7 @@ object                            created by                             called 
 :class:`.GivenRow` of a row       :class:`.Infill`                       :class:`Constraint`
 :class:`GrammarConstraint`        callers of :mod:`.engine`              the engine
 ``Penalty`` of a batch            callers of ``generate``; idioms        the engine
-:data:`RowPenalty`                :class:`.Idiom`                        :func:`batch_penalties`
+:data:`RowPenalty`                :class:`.Idiom`                        :func:`to_batch`
 ================================= ====================================== ==========================
 """
 
@@ -146,8 +146,7 @@ class Constraint:
         return torch.tensor([queue[:count] for queue in queues])
 
     def groups(self) -> np.ndarray | None:
-        """(B, V) the groups of each row (:meth:`RowConstraint.groups`); ``None`` if a row has no
-        groups."""
+        """(B, V) the groups (:meth:`RowConstraint.groups`); ``None`` if a row has none."""
         groups = [group for row in self.rows if (group := row.groups()) is not None]
         return np.stack(groups) if groups and len(groups) == len(self.rows) else None
 
@@ -228,7 +227,7 @@ def never(ids: np.ndarray) -> RowPenalty:
     return lambda row, past: penalty
 
 
-def batch_penalties(
+def to_batch(
     rows: Sequence[RowConstraint], penalties: Sequence[Sequence[RowPenalty]]
 ) -> list[Penalty]:
     """Batch penalties (:data:`Penalty`) of ``rows``: the n-th applies each row's n-th penalty."""

@@ -1,7 +1,7 @@
-"""Continuations of a primer, and new pieces: regions with nothing given after them.
+"""Continuations of a primer, and new pieces: regions without given notes after them.
 
-The length becomes a constraint, the habits of the corpus become penalties; the ids drawn are
-decoded, cut at the end, and joined to the primer.
+The requested length becomes a constraint, the habits of the corpus become penalties. The new ids
+are decoded, cut at the end, and joined to the primer.
 """
 
 from __future__ import annotations
@@ -20,13 +20,7 @@ from musictx.errors import UserError
 from musictx.grid import grid_of
 from musictx.notes import Score
 from musictx.sampling import cadence, timeline
-from musictx.sampling.constraints import (
-    Constraint,
-    GrammarRow,
-    Penalty,
-    RowPenalty,
-    batch_penalties,
-)
+from musictx.sampling.constraints import Constraint, GrammarRow, Penalty, RowPenalty, to_batch
 from musictx.sampling.events import Event, FinishNotes, emit_all
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer
@@ -43,8 +37,8 @@ from musictx.tokens.vocab import BOS, CUT, EOS
 def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> float | None:
     """The time at which the new music after ``primer`` ends, in seconds of the tokens: after
     ``request.seconds`` or ``request.bars``, whichever is shorter; ``None`` without either. Bars are
-    counted from the first bar line at or after the end of the primer; a new piece without a meter
-    is assumed to be in 4/4 (:attr:`Continuation.until` corrects that).
+    counted from the first bar line at or after the end of the primer. A new piece without a meter
+    is assumed to be in 4/4; :attr:`Continuation.until` corrects this.
 
     Raises ``UserError`` if the piece would be longer than a day, the limit of a MIDI file.
     """
@@ -70,8 +64,8 @@ def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> flo
 
 def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
     """``primer`` with silence up to the bar line after its last note, so that the new music begins
-    on that line. Music without beats stays as it is unless tokens count beats, and so does music
-    in tokens that cannot write silence."""
+    on that line. Unchanged if the tokens cannot write silence, or if neither the music nor the
+    tokens have beats."""
     score = primer.score
     if score is None:
         return primer
@@ -95,8 +89,8 @@ class Continuation(Region):
     caller_penalties  applied after the penalties on pitches and of the ending, before all others
     clock             maps seconds of the tokens to seconds of the piece
     seam              the time at which the new music begins, in seconds of the piece
-    closing_bar       a bar that follows the music which the model composes, if any
-    drawn             the new ids so far
+    closing_bar       a last bar that a rule writes after the new ids; ``None``: no such bar
+    new_ids           the new ids so far
     """
 
     row: GrammarRow
@@ -125,16 +119,16 @@ class Continuation(Region):
             self.request = replace(request, end="cut")
             self._requested_end = self.clock.time(bar.begin)
         self.closing_bar = bar
-        self.drawn: list[int] = []
+        self.new_ids: list[int] = []
 
     @property
     def until(self) -> float | None:
-        """Seconds of the tokens at which the new music ends, ``None`` for no limit. If the model
-        chooses the meter, the bars written so far count with their lengths, and each further bar
-        with the length of the last one."""
+        """The time at which the new music ends, in seconds of the tokens; ``None``: no limit. If
+        the model chooses the meter, the end of ``request.bars`` is computed from the lengths of the
+        bars so far; each further bar is assumed to be as long as the last one."""
         request, primer = self.request, self.primer
         has_meter = primer.score is not None or len(primer.plan.score.meters)
-        if request.bars is None or has_meter or not self.drawn:
+        if request.bars is None or has_meter or not self.new_ids:
             return self._requested_end
         end = self.row.state.end_of_bars(request.bars)
         if end is None:
@@ -146,9 +140,9 @@ class Continuation(Region):
     @classmethod
     def setup(cls, regions: Sequence[Self]) -> dict[str, Any]:
         first, tokenizer = regions[0], regions[0].tokenizer
-        # Each distinct primer is read only once, since it may be long.
-        distinct = {id(region.primer): region.primer for region in regions}
-        states = {key: tokenizer.grammar(primer.ids) for key, primer in distinct.items()}
+        # Read each distinct primer only once, since it may be long.
+        primers = {id(region.primer): region.primer for region in regions}
+        states = {key: tokenizer.grammar(primer.ids) for key, primer in primers.items()}
         for region in regions:
             region.row = GrammarRow(
                 states[id(region.primer)].copy(),
@@ -157,16 +151,12 @@ class Continuation(Region):
                 until=partial(getattr, region, "until"),
             )
         rows, idiom = [region.row for region in regions], idiom_of(tokenizer)
-        on_pitches = [[*idiom.pitch_penalties(each), *each._ending()] for each in regions]
-        others = [[*idiom.penalties(each, each.row.state), *idiom.limits(each)] for each in regions]
-        penalties = [
-            *batch_penalties(rows, on_pitches),
-            *first.caller_penalties,
-            *batch_penalties(rows, others),
-        ]
+        early = [[*idiom.pitch_penalties(each), *each._ending()] for each in regions]
+        late = [[*idiom.penalties(each, each.row.state), *idiom.limits(each)] for each in regions]
+        penalties = [*to_batch(rows, early), *first.caller_penalties, *to_batch(rows, late)]
         prefixes, marks = _prefixes_and_marks(regions)
         pasts = [region.primer.ids for region in regions]
-        limits = [limit for region in regions if (limit := region._most()) is not None]
+        limits = [limit for region in regions if (limit := region._token_limit()) is not None]
         return super().setup(regions) | {
             "prompt": prompts(pasts, first.context, tokenizer.align, prefixes, marks),
             "constraint": Constraint(rows, tokenizer.note_events),
@@ -176,31 +166,31 @@ class Continuation(Region):
             "prefix_size": len(prefixes[0]),
         }
 
-    def _most(self) -> int | None:
-        """The maximum number of new ids; ``None`` without a limit."""
+    def _token_limit(self) -> int | None:
+        """The maximum number of new ids; ``None``: no limit."""
         length = 0.0 if self.until is None else self.until - self.primer.seconds
-        bound = int(length * TOKENS_PER_SECOND) + 1000 if length else None
-        return min((n for n in (bound, self.request.tokens) if n is not None), default=None)
+        limit = int(length * TOKENS_PER_SECOND) + 1000 if length else None
+        return min((n for n in (limit, self.request.tokens) if n is not None), default=None)
 
     def _ending(self) -> list[RowPenalty]:
         """The penalty that brings the music to a close, if its end is "natural"."""
         if self.request.end != "natural":
             return []
         sampling, end = self.sampling, -np.inf if self.until is None else self.until
-        length = end - self.primer.seconds
+        length = end - self.primer.seconds  # -infinity without a limit
         if length < SHORTEST_SECONDS - 1e-6:
             raise UserError(
                 "end=natural: expected a length of at least "
                 f"{SHORTEST_SECONDS:g} seconds; give seconds or bars"
             )
-        named = sampling.key not in (None, "auto")
-        key = scales.key(str(sampling.key), "sampling.key") if named else None
+        has_key = sampling.key not in (None, "auto")
+        key = scales.key(str(sampling.key), "sampling.key") if has_key else None
         low = None if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
-        begins = end - cadence.closing(length)
-        return [cadence.Ending(self.tokenizer, begins, end, key, low)]
+        begin = end - cadence.closing(length)
+        return [cadence.Ending(self.tokenizer, begin, end, key, low)]
 
     def record(self, token: int) -> None:
-        self.drawn.append(token)
+        self.new_ids.append(token)
         if self.emitter is not None:
             self.emitter.report(self.row.changes)
 
@@ -209,21 +199,21 @@ class Continuation(Region):
         """Seconds of new music so far, in seconds of the tokens."""
         return max(self.row.state.seconds - self.primer.seconds, 0.0)
 
-    # ---------------------------------------------------------------------------- what comes out
+    # ------------------------------------------------------------------------------------ result
 
     @cached_property
-    def begins(self) -> float:
-        """Where an excerpt with the new music alone begins, in seconds of the piece
-        (:func:`.timeline.beginning`)."""
+    def excerpt_begin(self) -> float:
+        """The time at which an excerpt without the primer begins, in seconds of the piece
+        (:func:`.timeline.excerpt_begin`)."""
         score = self.primer.score
-        return self.seam if score is None else timeline.beginning(score, self.seam)
+        return self.seam if score is None else timeline.excerpt_begin(score, self.seam)
 
     def emit(self, on_event: Callable[[Event], None], finish: FinishNotes | None = None) -> None:
-        since = 0.0 if self.request.include_primer else self.begins
-        super().emit(lambda event: on_event(event._replace(seconds=event.seconds - since)), finish)
+        begin = 0.0 if self.request.include_primer else self.excerpt_begin
+        super().emit(lambda event: on_event(event._replace(seconds=event.seconds - begin)), finish)
 
     def _in_tempo(self, decoded: Score) -> Score:
-        """The decoded piece in the tempo of the request's plan; unchanged without a plan."""
+        """``decoded`` in the tempo of the plan; unchanged without a plan."""
         plan = self.primer.plan.score
         if not len(plan.tempos):
             return decoded
@@ -248,27 +238,28 @@ class Continuation(Region):
         return notes
 
     def sample(self, interrupted: bool = False) -> Sample:
-        """The finished piece: its ids decoded, cut at its length, joined to the primer."""
-        given, until, drawn = self.primer.score, self.until, self.drawn
-        reached = self.row.state.seconds
+        """The finished piece: the ids decoded, cut at the requested length, joined to the primer.
+        ``interrupted``: whether the user has stopped composing."""
+        given, until, new_ids = self.primer.score, self.until, self.new_ids
+        end = self.row.state.seconds
         ended: Ended = "interrupted" if interrupted else "stuck"
-        if drawn and drawn[-1] == EOS:
-            ended, drawn = "model", drawn[:-1]
-        elif until is not None and reached >= until - 1e-6:
-            ended, reached = "seconds", until
-        elif self.request.tokens is not None and len(drawn) >= self.request.tokens:
+        if new_ids and new_ids[-1] == EOS:
+            ended, new_ids = "model", new_ids[:-1]
+        elif until is not None and end >= until - 1e-6:
+            ended, end = "seconds", until
+        elif self.request.tokens is not None and len(new_ids) >= self.request.tokens:
             ended = "tokens"
-        ids = np.asarray(drawn, dtype=np.uint16)
+        ids = np.asarray(new_ids, dtype=np.uint16)
         decoded = self.tokenizer.decode(np.concatenate([self.primer.ids, ids]))
         old = self.clock.notes_in_seconds(decoded.notes[: self.row.prompt_notes])
         new = self.finish_notes(decoded.notes[self.row.prompt_notes :])
-        stop = float(self.clock.seconds(reached))
+        stop = float(self.clock.seconds(end))
         if until is not None and self.request.end != "natural":
             old["end"] = np.minimum(old["end"], max(float(self.clock.seconds(until)), self.seam))
         if self.emitter is not None:
             self.emitter.close(new)
         if given is not None:
-            score = timeline.joined(given, old, new, self.seam)
+            score = timeline.join(given, old, new, self.seam)
         else:
             score = self._in_tempo(decoded).with_notes(np.concatenate([old, new]))
         if self.closing_bar is not None and ended == "seconds":
@@ -279,7 +270,7 @@ class Continuation(Region):
             score = score.with_notes(np.concatenate([score.notes, last]))
         include = self.request.include_primer
         if not include:
-            score = timeline.alone(given or decoded, new, self.begins)
+            score = timeline.excerpt(given or decoded, new, self.excerpt_begin)
         seam = self.seam if include and len(self.primer.ids) else 0.0
         chords = tuple(
             (float(self.clock.seconds(time)), name)
@@ -290,9 +281,9 @@ class Continuation(Region):
 
 
 def _prefixes_and_marks(regions: Sequence[Continuation]) -> tuple[list[np.ndarray], list[int]]:
-    """The control tokens before the past of each row, and the marks after the past. Both are empty
-    if the request sets no controls and the primers do not keep to their beats. Marks separate new
-    notes only from primers that do."""
+    """The control tokens before the past of each row, and the marks after all pasts. Both are empty
+    if no control has a level and not all primers keep to their beats. The mark ``here`` follows
+    only pasts in seconds whose primers keep to their beats."""
     first = regions[0]
     levels = [region.steering.levels or () for region in regions]
     scores = [region.primer.score for region in regions]
@@ -300,7 +291,7 @@ def _prefixes_and_marks(regions: Sequence[Continuation]) -> tuple[list[np.ndarra
     if first.steering.levels is None or not (on_grid or any(map(any, levels))):
         return [np.empty(0, np.int64)] * len(levels), []
     idiom, tokenizer = idiom_of(first.tokenizer), first.tokenizer
-    has_mark = on_grid and not tokenizer.beats  # bars need none
+    has_mark = on_grid and not tokenizer.beats  # bar tokens need no mark
     marks = [tokenizer.vocabulary.id(HERE)] if has_mark else []
     return [idiom.prefix(tokenizer.vocabulary, row) for row in levels], marks
 
@@ -316,13 +307,13 @@ def prompts(
 
     Each row is ``bos`` and a past of n ids, or ``cut`` and the last n ids of a longer past. n is
     the length of the shortest past, or the room in the context if that is less. If pasts are cut, n
-    is reduced so that whole groups of ``align`` ids are dropped. The ``prefixes``, all equally
-    long, are inserted after the first id of each row; ``marks`` are appended."""
+    is reduced so that whole groups of ``align`` ids are dropped. The ``prefixes``, all of one
+    length, are inserted after the first id of each row; ``marks`` are appended."""
     prefixes = prefixes or [np.empty(0, np.int64)] * len(pasts)
     other_ids = 1 + len(prefixes[0]) + len(marks)
     if context <= other_ids:
         raise UserError(
-            f"context={context}: expected at least {other_ids + 1}, what steers the model included"
+            f"context={context}: expected at least {other_ids + 1}, including control tokens"
         )
     n = min([context - other_ids, *map(len, pasts)])
     if n < max(map(len, pasts)):

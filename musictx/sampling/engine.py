@@ -86,8 +86,7 @@ class Decoder:
 
     @property
     def past(self) -> Tensor:
-        """(rows, n) int64: the ids so far; after old ids were dropped, ``cut``, the prefix and the
-        last ids."""
+        """(rows, n) int64: the ids so far; without a limit, later ``cut`` and the last ids."""
         return self._ids[:, : self.length]
 
     @property
@@ -107,8 +106,7 @@ class Decoder:
         self.length += 1
 
     def _window(self, past: Tensor) -> Tensor:
-        """The last ids of ``past``, seven eighths of the context, which are read again when the
-        context is full."""
+        """The last ids of ``past``, seven eighths of the context, to be read again."""
         return self._last(past, self.capacity - max(1, self.capacity // SLIDE))
 
     def _last(self, past: Tensor, most: int) -> Tensor:

@@ -1,7 +1,7 @@
-"""The idiom of events: strikes and releases in seconds. Its penalties are functions of one row.
+"""The idiom of event tokens, strikes and releases in seconds, and its penalties.
 
-:meth:`EventIdiom.limits` lists those of any music, :meth:`EventIdiom.penalties` further ones of new
-pieces and continuations. What a penalty is stands in :mod:`.penalties`.
+:meth:`EventIdiom.limits` returns the penalties of all music, :meth:`EventIdiom.penalties` further
+ones for new pieces and continuations. Each is a function of one row; see :mod:`.penalties`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from musictx.data.statistics import RESTRUCK_SECONDS, WINDOW_SECONDS
 from musictx.sampling.constraints import RowConstraint, RowPenalty
 from musictx.sampling.idiom import Idiom
-from musictx.sampling.penalties import asks_pitches, feedback, fullness, instruments, window
+from musictx.sampling.penalties import feedback, fullness, instruments, limits_pitches, window
 from musictx.sampling.region import Region
 from musictx.sampling.repetition import MelodyRepetition, Reprise
 from musictx.sampling.strengths import (
@@ -31,7 +31,7 @@ from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
 
 
 class EventIdiom(Idiom):
-    """The idiom of events, strikes and releases in seconds."""
+    """How music is composed in event tokens."""
 
     end_of_new_piece = "natural"
     notes_at_once = True
@@ -55,22 +55,20 @@ class EventIdiom(Idiom):
         if habits:
             result.append(partial(silence, events=events))
             result.append(partial(repetition, events=events, target=stats.repetition_rate))
-        if targets.get("density", habits):
-            is_asked = "density" in targets
-            target = targets["density"] if is_asked else region.primer.density or stats.density
-            if target is not None:
-                gain = ASKED_GAIN if is_asked else USUAL_GAIN
-                result.append(
-                    partial(density, events=events, target=target, gain=gain, releases=is_asked)
-                )
+        is_requested = "density" in targets
+        target = targets["density"] if is_requested else region.primer.density or stats.density
+        if target and (is_requested or habits):
+            gain = ASKED_GAIN if is_requested else USUAL_GAIN
+            rule = partial(density, events=events, target=target, gain=gain, releases=is_requested)
+            result.append(rule)
         return result
 
     def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:
         result = super().penalties(region, state)
         if region.sampling.habits:
-            # A subject is of one part, and returns at its pitch.
+            # The subject returns in one part and at its original pitch.
             table = self.tokenizer.vocabulary
-            if "program" not in table.kinds and not asks_pitches(region.sampling):
+            if "program" not in table.kinds and not limits_pitches(region.sampling):
                 result.append(Reprise(table, self.events, region.primer.ids))
             result.append(MelodyRepetition(self.events))
         return result
@@ -86,7 +84,7 @@ class EventIdiom(Idiom):
 
 
 def among(values: np.ndarray, members: Sequence[int]) -> np.ndarray:
-    """Whether each of ``values``, -1 to 128, is one of ``members``, 0 to 255: a bool array.
+    """Bool array: whether each of ``values``, -1 to 128, is one of ``members``, 0 to 255.
     ``np.isin`` would take longer than a step of the model."""
     table = np.zeros(257, bool)
     table[members] = True
@@ -97,22 +95,22 @@ def among(values: np.ndarray, members: Sequence[int]) -> np.ndarray:
 def sustain(
     row: RowConstraint, ids: np.ndarray, events: NoteEvents, most: int | None
 ) -> np.ndarray | None:
-    """Forbids to strike a note that sounds, and to strike a note while ``most`` or more notes sound
-    (``None`` = any number may)."""
+    """Forbids strikes of notes that sound, and all strikes while ``most`` or more notes sound
+    (``None``: no limit)."""
     sounding = row.state.sounding
     if not len(sounding):
         return None
     forbidden = among(events.strike, sounding.pitches_of_program())
     if most is not None and len(sounding) >= most:
         may_follow = (events.strike < 0) & ~events.prepares_strike
-        if not sounding.struck:  # a program of a sounding note may be chosen to release it
+        if not sounding.struck:  # the program of a sounding note may be chosen to release the note
             may_follow |= among(events.program, [program for program, _ in sounding])
         forbidden |= ~may_follow
     return np.where(forbidden, np.inf, 0.0)
 
 
 def silence(row: RowConstraint, ids: np.ndarray, events: NoteEvents) -> np.ndarray | None:
-    """Forbids a silence of more than :data:`WINDOW_SECONDS` within the music: none of 64 excerpts
+    """Forbids a silence of more than :data:`WINDOW_SECONDS` within the music. None of 64 excerpts
     of performances has a silence of 5 s (docs/results.md)."""
     if len(row.state.sounding):
         return None
@@ -134,14 +132,14 @@ def density(
 
     The error is the measured density minus ``target``. ``gain * error`` nats are subtracted from
     the logits of ids that strike a note, and added to the logits of time shifts, in proportion to
-    the length of the shift. With ``releases`` the nats are also subtracted from note-offs:
-    otherwise notes would become short while strikes are penalised.
+    the length of the shift. With ``releases`` the nats are also subtracted from the logits of
+    releases: otherwise notes would become short while strikes are penalised.
     """
     state = row.state
     span = window(state.seconds)
-    since = state.seconds - span - 1e-6
-    # Count the strikes after `since`; strikes are sorted from the last to the first.
-    count = bisect_left(state.sounding.recent(), -since, key=lambda strike: -strike.seconds)
+    begin = state.seconds - span - 1e-6
+    # Count the strikes after `begin`; strikes are sorted from the last to the first.
+    count = bisect_left(state.sounding.recent(), -begin, key=lambda strike: -strike.seconds)
     penalised = (events.strike >= 0) | events.prepares_strike | (releases & (events.release >= 0))
     nats: np.ndarray = gain * (
         (count / span - target) * (penalised - events.wait / events.wait.max())
@@ -160,12 +158,12 @@ def repetition(
     """
     state = row.state
     strikes = state.sounding.recent()[:REPETITION_STRIKES]
-    repeated, last = 0, dict[int, float]()  # pitch -> seconds of its last strike
+    repetitions, last_times = 0, dict[int, float]()  # pitch -> seconds of its last strike
     for at, pitch, _ in reversed(strikes):
-        repeated += at - last.get(pitch, -np.inf) < RESTRUCK_SECONDS - 1e-6
-        last[pitch] = at
-    nats = REPETITION_GAIN * (repeated - target * len(strikes))
-    recent = [p for p, at in last.items() if state.seconds - at < RESTRUCK_SECONDS - 1e-6]
+        repetitions += at - last_times.get(pitch, -np.inf) < RESTRUCK_SECONDS - 1e-6
+        last_times[pitch] = at
+    nats = REPETITION_GAIN * (repetitions - target * len(strikes))
+    recent = [p for p, at in last_times.items() if state.seconds - at < RESTRUCK_SECONDS - 1e-6]
     return np.where(among(events.strike, recent), nats, 0.0) if nats > 0 and recent else None
 
 
@@ -176,29 +174,29 @@ def event_feedback(
     velocity: np.ndarray,
     targets: Mapping[str, float],
 ) -> np.ndarray:
-    """Feedback on ``loudness``, ``register`` and ``polyphony`` for events, in the units of the
-    controls. Loudness and register are measured over the notes that began in the last
-    :data:`WINDOW_SECONDS`. ``velocity`` (V,) has the MIDI velocity of the ids that state one, 0 for
-    others.
+    """Feedback on ``loudness``, ``register`` and ``polyphony``, whose ``targets`` are in the units
+    of the controls. Loudness and register are measured over the strikes of the last
+    :data:`WINDOW_SECONDS`. ``velocity`` (V,) has the MIDI velocity of each velocity id, 0 for other
+    ids.
 
-    loudness   while the music is too loud, louder notes cost more: both velocity ids, and strikes
-               at the current velocity
-    register   while the music is too high, higher notes cost more
-    polyphony  releases gain nats while too many notes sound, and cost nats while too few do
+    loudness   while the music is too loud, louder notes are penalised more: velocity ids, and
+               strikes by the current velocity
+    register   while the music is too high, higher notes are penalised more
+    polyphony  while too many notes sound, releases become more likely; while too few, less likely
     """
     state, pitches, nats = row.state, events.strike, np.zeros(len(velocity))
     strikes = pitches >= 0
-    since = state.seconds - WINDOW_SECONDS - 1e-6
-    recent = [strike for strike in state.sounding.recent() if strike.seconds > since]
+    begin = state.seconds - WINDOW_SECONDS - 1e-6
+    recent = [strike for strike in state.sounding.recent() if strike.seconds > begin]
     if target := targets.get("polyphony"):
         error = fullness(len(state.sounding), target)
         nats[events.release >= 0] -= POLYPHONY_GAIN * error
     if (target := targets.get("register")) and recent:
-        heights = [note.pitch for note in recent]
-        nats[strikes] += feedback("register", target, heights, pitches[strikes])
+        recent_pitches = [strike.pitch for strike in recent]
+        nats[strikes] += feedback("register", target, recent_pitches, pitches[strikes])
     if (target := targets.get("loudness")) and recent:
-        velocities = [note.velocity for note in recent]
-        leads = velocity > 0
-        nats[leads] += feedback("loudness", target, velocities, velocity[leads])
+        velocities = [strike.velocity for strike in recent]
+        is_velocity = velocity > 0
+        nats[is_velocity] += feedback("loudness", target, velocities, velocity[is_velocity])
         nats[strikes] += feedback("loudness", target, velocities, state.sounding.velocity)
     return nats

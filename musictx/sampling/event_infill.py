@@ -1,7 +1,7 @@
-"""Given notes around new ones, among strikes and releases: see :mod:`.infill`.
+"""Infilling for event tokens (strikes and releases); see :mod:`.infill`.
 
-The model reads given notes as in training (``tokens/controls.py``): the notes ahead as K, the notes
-before as the stream up to ``here``. Given events are written at their steps, with their program and
+The model reads given notes as in training (``tokens/controls.py``): later notes as K, earlier notes
+as the stream up to ``here``. Given events are written at their steps, with their program and
 velocity: releases first, strikes before the next time shift. Before a given strike the model may
 draw any velocity, since it cannot predict the right one; that velocity does not begin a new note.
 """
@@ -28,7 +28,7 @@ from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import BOS, CUT
 
 #: Kinds of ids that only describe the event after them.
-LEADS = ("program", "velocity")
+PREFIX_KINDS = ("program", "velocity")
 
 
 class GivenEvent(NamedTuple):
@@ -44,13 +44,12 @@ class GivenEvent(NamedTuple):
 class EventRow(GivenRow):
     """The constraint on one row.
 
-    given    the given events from the beginning of the row on, in order; their steps count like
-             those of ``state``
-    next     number of given events that are already written
-    now      the given events that are due at this step and not yet written
-    held     (program, pitch) of the new notes that sound, which the model may end -> their number
-    until    the step at which the row is done at the latest; if ``new`` has an ``end``, the row is
-             done as soon as the end is reached and no new note sounds
+    given       the given events that the row is to write, in order; steps count as in ``state``
+    next_index  the index in ``given`` of the next event to write
+    due         the given events of the current step that are not yet written
+    held        {(program, pitch): number} of the new notes that sound; the model may end them
+    last_step   the step at which the row is done at the latest. If ``new`` has an ``end``, the row
+                is done as soon as the end is reached and no new note sounds
     """
 
     state: PerformanceState
@@ -61,32 +60,32 @@ class EventRow(GivenRow):
         state: PerformanceState,
         given: np.ndarray,
         held: Collection[tuple[int, int]],
-        until: int,
+        last_step: int,
     ) -> None:
         super().__init__(new, state)
-        self.until, self.held = until, Counter(held)
-        self.given, self.next = [GivenEvent(*event) for event in given.tolist()], 0
+        self.last_step, self.held = last_step, Counter(held)
+        self.given, self.next_index = [GivenEvent(*event) for event in given.tolist()], 0
         self._has_programs = "program" in state.ids
         parts = range(128) if new.parts is None else new.parts
         self._parts = {part for part in parts if new.tones(part).any()}
-        self._foreign = np.zeros(self.table.size, bool)  # programs and drums not for new notes
+        self._excluded = np.zeros(self.table.size, bool)  # programs and drums not for new notes
         if self._has_programs:
             programs = self.table.values_in("program")
-            self._foreign[state.ids["program"]] = ~np.isin(programs, [*self._parts])
-            self._foreign[state.ids["drum"]] = new.parts is not None or not self._parts
-        self._settle()
+            self._excluded[state.ids["program"]] = ~np.isin(programs, [*self._parts])
+            self._excluded[state.ids["drum"]] = new.parts is not None or not self._parts
+        self._update()
 
-    def _settle(self) -> None:
-        """Update ``now`` and ``done`` after an id."""
+    def _update(self) -> None:
+        """Update ``due`` and ``done`` after an id."""
         step, end = self.state.steps, self.new.end
-        stop = bisect_right(self.given, step, self.next, key=lambda item: item.step)
-        self.now = self.given[self.next : stop]
-        if self.state.last not in LEADS and not self.now:
-            over = end is not None and step >= end and not any(self.held.values())
-            self.done = over or step >= self.until
+        stop = bisect_right(self.given, step, self.next_index, key=lambda item: item.step)
+        self.due = self.given[self.next_index : stop]
+        if self.state.last not in PREFIX_KINDS and not self.due:
+            is_over = end is not None and step >= end and not any(self.held.values())
+            self.done = is_over or step >= self.last_step
 
-    def _token(self, item: GivenEvent) -> int:
-        """The next id on the way to a given event: a program, a velocity or the event itself."""
+    def _next_id(self, item: GivenEvent) -> int:
+        """The next id of a given event: its program, its velocity or the event itself."""
         if item.action != ev.DRUM and item.program != self.state.program:
             return self.table.id("program", item.program)
         if item.action != ev.OFF and item.velocity_bin != self.state.velocity:
@@ -94,62 +93,61 @@ class EventRow(GivenRow):
         return self.table.id(ev.KINDS[item.action], item.pitch)
 
     def forced(self) -> list[int]:
-        if not self.now:
+        if not self.due:
             return []
-        item, token = self.now[0], self._token(self.now[0])
-        # Forced if the last id led to this event; a program never leads to a drum.
-        if self.state.last in LEADS:
+        item, token = self.due[0], self._next_id(self.due[0])
+        # After a program or velocity, an event that can follow is completed.
+        if (last := self.state.last) in PREFIX_KINDS:
             kind = self.table.token(token)[0]
-            velocity = (
-                kind == "velocity" and self.state.last == "program" and item.action != ev.DRUM
-            )
-            leads = kind not in LEADS or velocity
-            return [token] if leads and self.state.allowed()[token] else []
+            is_velocity = kind == "velocity" and last == "program" and item.action != ev.DRUM
+            may_follow = kind not in PREFIX_KINDS or is_velocity
+            return [token] if may_follow and self.state.allowed()[token] else []
         if item.action == ev.OFF:
             return [token]
         if not self.state.sounding.struck:
-            for strike in self.now:  # a new note of the same pitch ends first
+            for strike in self.due:  # a new note of the same pitch ends first
                 if strike.action == ev.ON and self.held[strike.program, strike.pitch]:
-                    return [self._token(strike._replace(action=ev.OFF))]
+                    return [self._next_id(strike._replace(action=ev.OFF))]
         return []
 
     def onward(self) -> int | None:
         if forced := self.forced():
             return forced[0]
-        return None if self.state.last in LEADS or not self.now else self._token(self.now[0])
+        is_open = self.state.last in PREFIX_KINDS  # another event has begun
+        return None if is_open or not self.due else self._next_id(self.due[0])
 
-    def _strike(self) -> int | None:
-        """The id that strikes the next given note at once, with the current velocity; ``None`` if
-        that is not possible."""
-        if not self.now or self.now[0].action != ev.ON or self.state.last == "program":
+    def _strike_now(self) -> int | None:
+        """The id that strikes the next given note with the current program and velocity; ``None``
+        if this is not possible."""
+        if not self.due or self.due[0].action != ev.ON or self.state.last == "program":
             return None
-        _, _, program, pitch, _ = self.now[0]
+        _, _, program, pitch, _ = self.due[0]
         sounds = (program, pitch) in self.state.sounding.notes
         return None if sounds or program != self.state.program else self.table.id("note_on", pitch)
 
     def toward_given(self) -> list[int]:
-        return [token for token in (self.onward(), self._strike()) if token is not None]
+        return [token for token in (self.onward(), self._strike_now()) if token is not None]
 
     def restrict(self, mask: np.ndarray) -> None:
-        mask &= ~self._foreign
-        strike = self._strike()
+        mask &= ~self._excluded
+        strike = self._strike_now()
         may_strike = strike is not None and mask[strike]
         self._restrict_new(mask)
         if may_strike:
             mask[strike] = True
         if self.new.end is not None and self.state.steps >= self.new.end:
-            self._only_end(mask)
+            self._allow_only_releases(mask)
         shifts = self.state.ids["time_shift"]
-        if self.now:
+        if self.due:
             mask[shifts] = False
             if (token := self.onward()) is not None:
                 mask[token] = True
             return
-        if self.next < len(self.given):
-            gap = self.given[self.next].step - self.state.steps
+        if self.next_index < len(self.given):
+            gap = self.given[self.next_index].step - self.state.steps
             mask[shifts.start + gap : shifts.stop] = False
         if not any(self.held.values()) and not any(self._tones(p).any() for p in self._parts):
-            # No event can follow, which the grammar requires after a shift that is not the longest.
+            # Only the longest shift: the grammar requires an event after others, but none can come.
             mask[shifts.start + np.flatnonzero(mask[shifts])[:-1]] = False
 
     def _restrict_new(self, mask: np.ndarray) -> None:
@@ -157,7 +155,7 @@ class EventRow(GivenRow):
         ids, sounding = self.state.ids, self.state.sounding
         tones = self._tones(sounding.program)
         mask[ids["note_on"]] &= tones[self.table.values_in("note_on")]
-        # A program that can take no further note may be chosen only to release one.
+        # A program that may have no further note may be chosen only to release one.
         if self._has_programs:
             busy = {*self.new.habits, *(program for program, _ in sounding.notes)} & self._parts
             releasable = {program for (program, _), count in self.held.items() if count}
@@ -166,27 +164,27 @@ class EventRow(GivenRow):
             full = [program for program in busy - releasable if not self._tones(program).any()]
             mask[[ids["program"].start + program for program in full]] = False
         if not tones.any() and not mask[ids.get("drum", slice(0))].any():
-            mask[ids["velocity"]] = False  # no event could follow it
+            mask[ids["velocity"]] = False  # no strike could follow it
         for pitch in sounding.pitches_of_program():
             if not self.held[sounding.program, pitch]:
                 mask[self.table.id("note_off", pitch)] = False
 
     def _tones(self, program: int) -> np.ndarray:
-        """(128,) bool: the pitches with which a new note may begin on ``program``."""
+        """(128,) bool: the pitches that a new note of ``program`` may have now."""
         if program not in self._parts:
             return np.zeros(128, bool)
         tones = self.new.tones(program).copy()
         sounding = self.state.sounding.notes
         tones[[pitch for other, pitch in sounding if other == program]] = False
-        strikes = [item for item in self.now if item.action == ev.ON and item.program == program]
+        strikes = [item for item in self.due if item.action == ev.ON and item.program == program]
         tones[[item.pitch for item in strikes]] = False
         if program in self.new.habits:
             held = sum(count for (other, _), count in self.held.items() if other == program)
             tones &= held < self.new.habits[program].voices
         return tones
 
-    def _only_end(self, mask: np.ndarray) -> None:
-        """Allow no new event except the release of a new note."""
+    def _allow_only_releases(self, mask: np.ndarray) -> None:
+        """Forbid new notes. A program may be chosen only to release one of its new notes."""
         ids = self.state.ids
         for kind in ("note_on", "velocity", "drum", "program"):
             if kind in ids:
@@ -199,28 +197,29 @@ class EventRow(GivenRow):
     def advance(self, token: int) -> None:
         kind, value = self.table.token(token)
         key = self.state.sounding.program, value
-        # A given release is written first; at its step no new note of its pitch sounds.
-        is_given = bool(self.now) and token in (self._token(self.now[0]), self._strike())
+        # Given releases come first in their step, in which no new note of their pitch sounds.
+        is_given = bool(self.due) and token in (self._next_id(self.due[0]), self._strike_now())
         if kind == "note_off":
             self.held[key] -= not is_given
         elif kind in ("note_on", "drum"):
             self.is_new.append(not is_given)
             self.held[key] += kind == "note_on" and not is_given
-        self.next += is_given and kind in ev.KINDS
+        self.next_index += is_given and kind in ev.KINDS
         self.changes = self.state.advance(token)
         self.piece.append(token)
-        self._settle()
+        self._update()
 
 
 class EventInfill(Infill):
-    """A region in strikes and releases. New notes that sound at the end of a gap end within
+    """A region of event tokens. New notes that sound at the end of a gap end within
     :data:`WINDOW_SECONDS`.
 
-    parts   the parts of new notes: models of events do not compose drums around given notes
+    parts   the parts of new notes, without drums, which models of events do not compose here;
+            ``None``: any
     origin  the step of the score at which the stream begins; all other steps count from it
-    past    the events that are written
-    given   the given events that are still to be written
-    held    (program, pitch) of the new notes that sound
+    past    the events so far
+    given   the given events that are not yet written
+    held    (program, pitch) of each new note that sounds
     """
 
     tokenizer: PerformanceTokenizer
@@ -249,7 +248,7 @@ class EventInfill(Infill):
         return int(np.floor(seconds / self.step_seconds + 0.5))
 
     @property
-    def _until(self) -> int:
+    def _last_step(self) -> int:
         """The step at which the last new note ends at the latest."""
         return self.stop + (self._step(WINDOW_SECONDS) if self.brief.is_gap else 0)
 
@@ -263,7 +262,7 @@ class EventInfill(Infill):
     def finish_notes(self, notes: np.ndarray) -> np.ndarray:
         notes = notes.copy()
         for name in ("start", "end"):
-            notes[name] = np.minimum(notes[name], self._until * self.step_seconds)
+            notes[name] = np.minimum(notes[name], self._last_step * self.step_seconds)
             notes[name] += self.origin * self.step_seconds
         return notes
 
@@ -275,11 +274,11 @@ class EventInfill(Infill):
             habits=self.brief.habits,
             pitches=pitch_set(self.sampling, self.primer, self.tokenizer),
         )
-        mark = [self.vocabulary.id(HERE)]  # after it a time shift is allowed, even at the beginning
+        mark = [self.vocabulary.id(HERE)]  # allows a time shift after it, even at the beginning
         state = self.tokenizer.grammar(np.concatenate([mark, self.written(), mark]))
         segment = np.inf if self.brief.is_gap else max(1, self._step(SEGMENT_SECONDS))
-        until = int(min(self._until, self.here + segment))
-        return [EventRow(new, state.copy(), self.given, self.held, until) for _ in range(count)]
+        last_step = int(min(self._last_step, self.here + segment))
+        return [EventRow(new, state.copy(), self.given, self.held, last_step) for _ in range(count)]
 
     def absorb(self) -> None:
         ids = np.append(self.written(), self.row.piece).astype(int)
@@ -287,16 +286,16 @@ class EventInfill(Infill):
         # The model may have drawn other velocities for given notes: restore the given ones.
         strikes = np.flatnonzero(ev.struck(self.past))[len(self.is_new) :]
         given_strikes = strikes[~np.array(self.row.is_new, bool)]
-        given = self.given[: self.row.next]
+        given = self.given[: self.row.next_index]
         self.past["velocity_bin"][given_strikes] = given["velocity_bin"][ev.struck(given)]
-        self.given = self.given[self.row.next :]
+        self.given = self.given[self.row.next_index :]
         self.held = list(self.row.held.elements())
         self.done = self.here >= self.stop and not (self.brief.is_gap and self.held)
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
         room = int(PAST_SHARE * self.context)
         first = bisect_left(
-            range(len(self.past)), True, key=lambda number: len(self.written(number)) <= room
+            range(len(self.past)), True, key=lambda index: len(self.written(index)) <= room
         )
         written, given = self.written(first), self.given.copy()
         given["step"] -= self.here

@@ -1,18 +1,18 @@
-"""New notes around given ones: gaps that are filled, melodies that are accompanied.
+"""Infilling: new notes around given ones, in gaps and accompaniments.
 
 Given notes may lie before, between and after the new notes. The model reads the given notes in the
-layout of its training and writes the piece from beginning to end, given notes included. Four rules
-make sure that the given notes are written as they are (:class:`GivenRow`):
+layout of its training and writes the piece from beginning to end, including the given notes. Four
+rules ensure that given notes do not change (:class:`GivenRow`):
 
 - no id is drawn that would skip the next given item, and that item is allowed when it is due;
-- once an item is begun, it is completed;
+- an item that has begun is completed;
 - new notes of a pitch end before a given note of that pitch begins;
 - no new note begins while a given note of its pitch sounds or begins.
 
-An item is an event that tokens write at one time: a strike or a release (:mod:`.event_infill`), or
-a note, chord or bar line (:mod:`musictx.songs.bar_constraint`). These two modules define the ids of
-an item and which ids would skip it. Regions that do not fit into the model's context are composed
-in segments; the past of each segment is the music written before it.
+An item is a strike or a release (:mod:`.event_infill`), or a note, chord or bar line
+(:mod:`musictx.songs.bar_constraint`). These two modules define the ids of an item and which ids
+would skip it. Regions that do not fit into the model's context are composed in segments; the past
+of each segment is the music written before it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -29,7 +28,7 @@ from musictx.bundle import Bundle
 from musictx.config import SamplingConfig
 from musictx.data.statistics import CorpusStats, Habit
 from musictx.notes import DRUMS, Score
-from musictx.sampling.constraints import Constraint, RowConstraint, RowPenalty, batch_penalties
+from musictx.sampling.constraints import Constraint, RowConstraint, RowPenalty, to_batch
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region
@@ -46,10 +45,9 @@ class NewNotes:
     """The limits on new notes.
 
     begin    the first step at which a new note may begin
-    end      the step before which new notes begin; ``None``: no limit
+    end      new notes begin before this step; ``None``: no limit
     parts    the allowed parts: programs, :data:`DRUMS`, :data:`CHORD`; ``None``: any
-    habits   part -> its usual number of simultaneous notes, of notes within a few seconds, length
-             of notes and range of pitches
+    habits   {part: its limits on simultaneous notes, onsets, lengths of notes and pitches}
     pitches  (128,) bool: the pitches that the request allows; drums are not limited
     drums    (128,) bool: the drums that may be struck; ``None``: those of the habit
     """
@@ -61,14 +59,10 @@ class NewNotes:
     habits: Mapping[int, Habit] = field(default_factory=dict)
     pitches: np.ndarray = field(default_factory=lambda: np.ones(128, bool))
     drums: np.ndarray | None = None
-
-    @cached_property
-    def _tones(self) -> dict[int, np.ndarray]:
-        return {}
+    _tones: dict[int, np.ndarray] = field(default_factory=dict, init=False, repr=False)
 
     def kind(self, part: int) -> str:
-        """The kind of the ids that state the pitch of a note of ``part``, its drum or the root of
-        a chord."""
+        """The kind of the ids for the tones of ``part``: pitches, drums or roots of chords."""
         pitched = "pitch" if "pitch" in self.table.slices else "note_on"
         return {CHORD: "root", DRUMS: "drum"}.get(part, pitched)
 
@@ -91,9 +85,9 @@ class NewNotes:
 
 
 class GivenRow(RowConstraint):
-    """The constraint that keeps the given notes of one row.
+    """The constraint on one row that keeps the given notes.
 
-    piece   the ids written since the constraint was made
+    piece   the ids written since the constraint was created
     is_new  for each note struck since then, whether it is new (or else given)
     """
 
@@ -102,8 +96,8 @@ class GivenRow(RowConstraint):
         self.new, self.table = new, new.table
         self.piece: list[int] = []
         self.is_new: list[bool] = []
-        time = "bar" if "bar" in self.table.kinds else "time_shift"  # the kind that advances time
-        self._time = self.table.kinds.index(time)
+        kind = "bar" if "bar" in self.table.kinds else "time_shift"
+        self._time_kind = self.table.kinds.index(kind)  # the kind that advances time
 
     def allowed(self) -> np.ndarray:
         if forced := [PAD] if self.done else self.forced():
@@ -116,8 +110,9 @@ class GivenRow(RowConstraint):
         return mask
 
     def restrict(self, mask: np.ndarray) -> None:
-        """Restrict ``mask``, the ids that the grammar allows, to allowed new notes and to ids that
-        do not skip the next given item; add the ids that lead to that item."""
+        """Restrict ``mask`` (V,) bool in place. It has the ids that the grammar allows. Remove new
+        notes that are not allowed, and ids that skip the next given item; add ids that lead to that
+        item."""
         raise NotImplementedError
 
     def toward_given(self) -> Sequence[int]:
@@ -125,43 +120,43 @@ class GivenRow(RowConstraint):
         raise NotImplementedError
 
     def onward(self) -> int | None:
-        """The id of a given item that must come before time may advance, or ``None``."""
+        """The next id of the given item that must be written before time may advance; ``None`` if
+        there is no such item."""
         raise NotImplementedError
 
     def groups(self) -> np.ndarray:
-        """The kind of each id. :meth:`onward` counts as an id that advances time, so that it gets
-        the probability of those ids, which are forbidden."""
+        """The kind of each id, except that :meth:`onward` is in the group of the ids that advance
+        time. Since those are forbidden, it gets their probability."""
         if self.done or (token := self.onward()) is None:
             return self.table.kind_of
         groups = self.table.kind_of.copy()
-        groups[token] = self._time
+        groups[token] = self._time_kind
         return groups
 
 
 def sparing_given(penalty: RowPenalty) -> RowPenalty:
-    """``penalty``, except that ids which lead to a given item cost nothing."""
+    """``penalty`` without effect on ids that lead to a given item."""
 
-    def costs(row: GivenRow, past: np.ndarray) -> np.ndarray | None:
+    def apply(row: GivenRow, past: np.ndarray) -> np.ndarray | None:
         nats = penalty(row, past)
         if nats is not None and not row.done:
             nats = nats.copy()
             nats[list(row.toward_given())] = 0.0
         return nats
 
-    return costs
+    return apply
 
 
 @dataclass(frozen=True)
 class Brief:
-    """What is to be composed in a region, and around which notes.
+    """What to compose in a region.
 
-    given     the notes that stay, with the programs that the model was trained with
+    given     the notes that stay, with programs as in the training of the model
     begin     the beginning of the region in seconds
     end       the end of the region in seconds
-    is_gap    whether the region is a gap, in which no new note begins after its end
+    is_gap    whether the region is a gap: no new note begins after its end
     parts     the parts of new notes: programs, 128 for drums; ``None``: any
-    habits    part -> its usual number of simultaneous notes, of notes within a few seconds, length
-              of notes and range of pitches
+    habits    {part: its limits on simultaneous notes, onsets, lengths of notes and pitches}
     sampling, stats, steering   as in :class:`.Region`
     """
 
@@ -179,27 +174,27 @@ class Brief:
 class Infill(Region):
     """The region of a ``brief``, which is composed segment by segment.
 
-    For each segment :meth:`setup` collects what the engine needs: the prompt, a constraint for each
-    row (:meth:`rows`), and its :meth:`penalties`. Afterwards :meth:`absorb` appends the new ids to
-    the piece.
+    For each segment :meth:`setup` collects the arguments of the engine: the prompt, a constraint
+    for each row (:meth:`rows`), and :meth:`penalties`. Afterwards :meth:`end_segment` appends the
+    new ids to the piece.
 
     here      the step up to which the piece is written
     stop      the step at which the region ends
-    since     the step from which ``seconds`` count
+    first_step  the value of ``here`` before anything is composed
     is_new    for each note so far, whether it is new (or else given)
-    seconds   seconds of the tokens composed so far
-    segments  number of segments composed so far
-    stalled   number of consecutive segments in which time did not advance
+    seconds   the length of the music composed so far, in seconds of the tokens
+    segments  the number of segments composed so far
+    stalled   the number of consecutive segments in which time did not advance
     unlike    another version, and the penalty in nats for repeating its new notes
-    varied    the notes of which the new notes are a variation, in seconds of the score; ``None`` if
-              they are not a variation
+    varied    the notes of which the new notes are a variation, in seconds of the score; ``None``:
+              not a variation
     """
 
-    #: Whether a version that is too like an earlier one is composed again.
+    #: Whether a version that is too similar to an earlier one is composed again.
     may_retry = False
 
     step_seconds: float
-    since: int
+    first_step: int
     here: int
     stop: int
     done: bool
@@ -217,15 +212,15 @@ class Infill(Region):
         self.segments = self.stalled = 0
         self.seconds = 0.0
 
-    def again(self, seed: Sequence[int]) -> Self:
-        """A copy for another seed, to be called before anything is composed."""
+    def with_seed(self, seed: Sequence[int]) -> Self:
+        """A copy with ``seed``. Call this before anything is composed."""
         other = copy.copy(self)
-        other.seed, other.since = list(seed), self.here
+        other.seed, other.first_step = list(seed), self.here
         return other
 
     @property
     def length(self) -> float:
-        """Seconds of the tokens that are still to be composed."""
+        """The length of the music that is still to be composed, in seconds of the tokens."""
         return (self.stop - self.here) * self.step_seconds
 
     @property
@@ -240,7 +235,7 @@ class Infill(Region):
         return ()
 
     def written(self) -> np.ndarray:
-        """The ids before the region, and those composed so far."""
+        """The ids before the region and the ids composed so far."""
         raise NotImplementedError
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
@@ -248,7 +243,7 @@ class Infill(Region):
         raise NotImplementedError
 
     def rows(self, count: int) -> Sequence[GivenRow]:
-        """``count`` constraints, each after the ids written so far."""
+        """``count`` equal constraints, in the state after the ids written so far."""
         raise NotImplementedError
 
     @classmethod
@@ -258,36 +253,36 @@ class Infill(Region):
         rows = first.rows(len(regions))
         for region, row in zip(regions, rows):
             region.row = row
-        of_rows = batch_penalties(rows, [region.penalties() for region in regions])
+        penalties = to_batch(rows, [region.penalties() for region in regions])
         return super().setup(regions) | {
             "prompt": prompt,
             "constraint": Constraint(rows, first.tokenizer.note_events),
-            "penalties": [*idiom.rules(first.sampling), *of_rows],
+            "penalties": [*idiom.rules(first.sampling), *penalties],
             "seeds": [[*region.seed, region.segments] for region in regions],
             "max_tokens": max(first.context - len(prompt), FEWEST_NOTES * first.tokenizer.group),
         }
 
     def penalties(self) -> list[RowPenalty]:
-        """The penalties of one row, most of which spare given notes."""
+        """The penalties of one row. All of these spare given notes; subclasses may add others."""
         idiom = idiom_of(self.tokenizer)
-        of_new_notes = [*idiom.limits(self), *idiom.feedback_penalties(self)]
-        return [*map(sparing_given, of_new_notes)]
+        penalties = [*idiom.limits(self), *idiom.feedback_penalties(self)]
+        return [*map(sparing_given, penalties)]
 
     def record(self, token: int) -> None:
         seconds = self.row.state.seconds
         until = self.stop * self.step_seconds
-        self.seconds = min(seconds, until) - self.since * self.step_seconds
+        self.seconds = min(seconds, until) - self.first_step * self.step_seconds
         if self.emitter is not None:
             self.emitter.report(self.row.changes, not self.row.is_new or self.row.is_new[-1])
 
     def end_segment(self) -> None:
-        """Move the ids written since :meth:`setup` to the past."""
-        before = self.here
+        """Append the ids written since :meth:`setup` to the piece."""
+        begin = self.here
         self.absorb()
         self.is_new = self.is_new + self.row.is_new
         self.segments += 1
-        self.stalled = 0 if self.here > before else self.stalled + 1
+        self.stalled = 0 if self.here > begin else self.stalled + 1
 
     def absorb(self) -> None:
-        """Append the ids that ``row`` has written to the ids so far."""
+        """Append the ids of ``row`` to the piece, and update ``here`` and ``done``."""
         raise NotImplementedError

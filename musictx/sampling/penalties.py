@@ -1,12 +1,12 @@
-"""What penalties of events and of notes in bars share. Those of events are in :mod:`.event_idiom`.
+"""The common code of penalties; those of event tokens are in :mod:`.event_idiom`.
 
 A penalty (:data:`.constraints.Penalty`) computes the nats that are subtracted from each logit. Most
-penalties consist of one penalty for each row (:data:`.constraints.RowPenalty`). A model after a few
+penalties consist of one penalty per row (:data:`.constraints.RowPenalty`). A model after a few
 hours of training forgets to end notes, repeats the same notes over and over, and writes too many
 notes; penalties keep its music within the statistics of its corpus (:class:`CorpusStats`). Limits
 are infinite penalties: a penalised id is drawn only if every other id is forbidden too. Feedback
-measures a quantity in the music so far, given notes included, and compares it with a target: the
-requested value, or the usual value. If the music has too much of the quantity, ids that add to it
+measures a quantity in the music so far, including given notes, and compares it with a target: the
+requested value, or the usual one. If the music has too much of the quantity, ids that add to it
 become less likely, and if too little, more likely, by ``gain * error`` nats. Penalties never
 override the grammar.
 """
@@ -30,8 +30,8 @@ from musictx.tokens.tokenizer import Tokenizer, programs_of_ids
 
 
 def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
-    """Raise ``ConfigError`` for the first of the options ``names`` that is set, with the message
-    that it has no effect ``where``."""
+    """Raise ``ConfigError`` for the first of the options ``names`` that is set. The message says
+    that the option has no effect ``where``, such as "on chorale tokens"."""
     for name in names:
         if (value := getattr(sampling, name)) and value != getattr(SamplingConfig(), name):
             raise ConfigError(f"sampling.{name}={value}: has no effect {where}; leave it out")
@@ -42,28 +42,29 @@ def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
 
 def pitch_set(sampling: SamplingConfig, primer: Primer, tokenizer: Tokenizer) -> np.ndarray:
     """(128,) bool: the pitches that ``sampling.key``, ``scale``, ``low`` and ``high`` allow in the
-    continuation of ``primer`` and that ``tokenizer`` can write. ``key=auto`` without a scale is the
-    scale that contains most notes of the primer. Raises ``UserError`` if there are none."""
+    continuation of ``primer`` and that ``tokenizer`` can write. Raises ``UserError`` if there are
+    none."""
     pitches = np.arange(128)
     low = 0 if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
     high = 127 if sampling.high is None else scales.pitch(sampling.high, "sampling.high")
-    inside = (pitches >= low) & (pitches <= high) & np.isin(pitches, tokenizer.pitch_of)
+    allowed = (pitches >= low) & (pitches <= high) & np.isin(pitches, tokenizer.pitch_of)
     if sampling.key is not None or sampling.scale is not None:
-        inside &= pitch_classes(sampling, primer)[pitches % 12]
-    if not inside.any():
+        allowed &= pitch_classes(sampling, primer)[pitches % 12]
+    if not allowed.any():
         raise UserError(
             f"sampling.low={sampling.low} sampling.high={sampling.high}: expected a range that "
             "holds a pitch of the scale which the model can write"
         )
-    return inside
+    return allowed
 
 
 def pitch_classes(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
-    """(12,) bool: the pitch classes that ``sampling.key`` and ``scale``, at least one of which is
-    given, allow; see :func:`pitch_set`."""
+    """(12,) bool: the pitch classes that ``sampling.key`` and ``scale`` allow; at least one of them
+    is set. Without a key, or with ``auto``, the key is that of the primer; if there is no scale
+    either, the result is the scale that contains most notes of the primer."""
     name, score = sampling.key or "auto", primer.score
     if score is None and sampling.key == "auto":
-        raise UserError("sampling.key=auto: expected a primer, whose key it is, or a key such as C")
+        raise UserError("sampling.key=auto: expected a primer, which has a key, or a key such as C")
     if name != "auto":
         keynote, mode = scales.key(name, "sampling.key")
     elif score is None:
@@ -80,7 +81,7 @@ def pitch_classes(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
     return classes
 
 
-def asks_pitches(sampling: SamplingConfig) -> bool:
+def limits_pitches(sampling: SamplingConfig) -> bool:
     """Whether ``sampling`` limits the pitches."""
     options = sampling.key, sampling.scale, sampling.low, sampling.high
     return any(option is not None for option in options)
@@ -90,40 +91,39 @@ def instruments(tokenizer: Tokenizer, usual: frozenset[int], primer: Primer) -> 
     """Forbids programs and drums that occur neither in the corpus (``usual``) nor in the primer: a
     model gives a small probability even to ids that never occurred in its training."""
     program, notes = programs_of_ids(tokenizer), primer.notes
-    played = usual | set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
-    return never((program >= 0) & ~np.isin(program, sorted(played)))
+    allowed = usual | set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
+    return never((program >= 0) & ~np.isin(program, sorted(allowed)))
 
 
 class Opening:
-    """Forbids all programs but those whose ids ``may`` open a piece, (vocab,) bool, until one of
-    these ids is drawn.
+    """Forbids all ids of programs and drums but ``may_open`` (V,) bool, until one of these occurs.
 
-    ``program`` (vocab,) is :func:`.programs_of_ids`. The object keeps the state of one row, so
-    each row needs a separate one."""
+    ``program`` (V,) is :func:`.programs_of_ids`. The object keeps the state of one row, so each row
+    needs a separate one."""
 
-    def __init__(self, program: np.ndarray, may: np.ndarray) -> None:
-        self.may, self.over = may, False
-        self.nats = np.where(~may & (program >= 0), np.inf, 0.0)
+    def __init__(self, program: np.ndarray, may_open: np.ndarray) -> None:
+        self.may_open, self.is_over = may_open, False
+        self.nats = np.where(~may_open & (program >= 0), np.inf, 0.0)
 
     def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
-        self.over = self.over or bool(self.may[ids].any())
-        return None if self.over else self.nats
+        self.is_over = self.is_over or bool(self.may_open[ids].any())
+        return None if self.is_over else self.nats
 
 
 # -------------------------------------------------------------------------------------- feedback
 
-#: Control -> the nats of a value one unit above the target while the music is one unit above it,
-#: and the unit: an octave in semitones, 10 of velocity.
+#: {control: (gain, unit)}: a value one unit above the target is penalised by ``gain`` nats while
+#: the music is one unit above it. Units: an octave (12 semitones), 10 of velocity.
 FEEDBACK = {"register": (REGISTER_GAIN, 12), "loudness": (LOUDNESS_GAIN, 10)}
 
 
 def feedback(
     control: str, target: float, recent: Sequence[int] | np.ndarray, values: np.ndarray | int
 ) -> Any:
-    """The nats that each of ``values``, pitches or velocities, costs after ``recent`` ones: more
-    the further it is above ``target``, while the mean of the recent ones is above it. Fewer than
-    :data:`FEWEST_NOTES` recent ones count as if the rest were at the target. The formulas of this
-    and the next two functions are the same for events and for notes in bars."""
+    """The penalty of each of ``values``, pitches or velocities, after ``recent`` ones. While the
+    mean of the recent ones is above ``target``, values are penalised by their distance above it, or
+    favoured below it; and vice versa. If there are fewer than :data:`FEWEST_NOTES` recent ones, the
+    missing ones count as at the target. Bar tokens use this and the next two functions, too."""
     gain, unit = FEEDBACK[control]
     excess = np.sum(np.asarray(recent) - target) / max(len(recent), FEWEST_NOTES)
     error = gain * excess / unit
@@ -131,10 +131,11 @@ def feedback(
 
 
 def window(seconds: float) -> float:
-    """The length in seconds of the music that is measured, ``seconds`` after the beginning."""
+    """The seconds of music that feedback measures, ``seconds`` after the beginning of the piece."""
     return min(max(seconds, 1.0), WINDOW_SECONDS)
 
 
 def fullness(at_once: float, target: float) -> float:
-    """log2(``at_once`` / ``target``), where fewer than half a note count as half a note."""
+    """log2(``at_once`` / ``target``), two numbers of simultaneous notes. Fewer than half a note
+    count as half a note."""
     return float(np.log2(max(at_once, 0.5) / target))

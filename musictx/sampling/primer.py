@@ -1,4 +1,4 @@
-"""A primer, the music that a model continues: its ids, and the time at which they end."""
+"""Primers: the music that a model continues."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from musictx.tokens.tokenizer import Clock, Tokenizer
 
 @dataclass(frozen=True)
 class Plan:
-    """What the user asks of a new piece of notes in bars.
+    """The requested properties of a new piece in bar tokens.
 
-    score  a Score without notes that has the tempo of the piece, and the meter of all of its bars;
-           without one the model chooses meters
+    score  a Score without notes, with the tempo of the piece and the meter of all of its bars; if
+           it has no meter, the model chooses meters
     parts  the programs that play, 128 for drums; ``None``: any programs
     """
 
@@ -29,13 +29,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Primer:
-    """Music that is continued.
+    """Music that a model continues.
 
     ids      (n,) uint16, empty for a new piece
-    seconds  the time at which the ids stop, counted by the tokens
-    score    the music that the ids were read from, as far as it is used; ``None`` for a new piece
+    seconds  the time at which the ids end, in seconds of the ids
+    score    the music that was encoded, up to the end of the ids; ``None`` for a new piece
     notes    the notes of the ids (:data:`musictx.notes.NOTE`), in seconds of the ids
-    plan     what is asked of a new piece
+    plan     the requested properties of a new piece
     """
 
     ids: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint16))
@@ -46,7 +46,7 @@ class Primer:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, ids: np.ndarray, score: Score | None = None) -> Primer:
-        """The primer of ``ids``, which were read from ``score``."""
+        """The primer of ``ids``, which encode ``score``."""
         return cls(ids, tokenizer.grammar(ids).seconds, score, tokenizer.decode(ids).notes)
 
     def clock(self, tokenizer: Tokenizer) -> Clock:
@@ -55,7 +55,7 @@ class Primer:
 
     @property
     def density(self) -> float | None:
-        """Notes a second; ``None`` if the primer is too short to measure."""
+        """Notes per second of the ids; ``None`` if the primer is too short to measure."""
         score = self.score
         if score is None or len(score) < FEWEST_NOTES or self.seconds < SHORTEST_SECONDS:
             return None
@@ -75,9 +75,9 @@ def encode_primer(
 ) -> Primer:
     """Encode ``score``, or its first ``seconds``, counted from the first note.
 
-    The music is cut between two events. Notes that sound at the cut are left open, so that the
-    model decides when they end. Raises ``UserError`` with the reason if no note is left, or if the
-    tokens cannot hold the music; ``name`` is the option in its message.
+    The ids are cut between two events. Notes that sound at the cut have no end, so that the model
+    chooses their ends. Raises ``UserError`` with the reason if no note is left, or if the tokens
+    cannot represent the music; ``name`` is the option in the message.
     """
     if len(score) == 0:
         raise UserError(f"{name}: this file holds no notes; give one with music to continue")
@@ -92,23 +92,23 @@ def encode_primer(
             + (f" ({reasons})" if reasons else "")
             + "; give a primer with other notes"
         )
-    whole = Primer.of(tokenizer, ids, score)
+    full = Primer.of(tokenizer, ids, score)
     if seconds is None:
-        return whole
+        return full
     state, times = tokenizer.grammar(), []
     for token_id in ids.tolist():
         state.advance(token_id)
         times.append(state.seconds)
     primer = Primer.of(tokenizer, ids[: bisect_right(times, seconds + 1e-6)], score)
-    starts, kept = whole.notes["start"], len(primer.notes)
-    if kept == 0:
+    starts, count = full.notes["start"], len(primer.notes)
+    if count == 0:
         raise UserError(
-            f"{name}: its first {seconds} s (primer_seconds={seconds}) hold no note yet; ask for "
-            "more of it"
+            f"{name}: its first {seconds} s (primer_seconds={seconds}) have no note; choose a "
+            "longer time"
         )
-    if kept == len(starts):
+    if count == len(starts):
         return primer
-    # Cut the score half-way between the last note that is kept and the first that is dropped.
-    between = (starts[kept - 1] + starts[kept]) / 2
+    # Cut the score half-way between the starts of the last note of the primer and the next note.
+    between = (starts[count - 1] + starts[count]) / 2
     end = tokenizer.clock(score).seconds(between)
     return replace(primer, score=timeline.cut(score, float(end) + 1e-9))

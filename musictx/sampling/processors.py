@@ -1,9 +1,9 @@
 """Processors reshape the distribution of the next token: temperature and top-p.
 
 A processor takes the ids so far and the logits of the next id, and returns new logits. It removes
-an id by the logit ``-inf`` and leaves at least one id; ids that a constraint has removed before do
-not count. Of equally likely ids the smaller one counts as likelier, so that results do not depend
-on how a machine sorts. Processors work alone and in any order.
+an id by the logit ``-inf``, and keeps at least one of the ids that were not removed before. Of
+equally likely ids the smaller one counts as likelier, so that results do not depend on how a
+machine sorts. Each processor works without the others and in any order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from musictx.config import SamplingConfig, TokenSampling
 from musictx.errors import ConfigError, UserError, shown
 from musictx.tokens.vocab import SPECIALS, Vocabulary
 
-#: (ids (B, n) int64: the events so far, prompt included; logits (B, V)) -> logits (B, V)
+#: (ids (B, n) int64 so far, including the prompt; logits (B, V)) -> logits (B, V)
 Processor = Callable[[Tensor, Tensor], Tensor]
 
 _REMOVED = -math.inf
@@ -34,65 +34,66 @@ class Temperature:
     value: float
 
     def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
-        if self.value == 0:  # of equally likely ids the smallest stays
+        if self.value == 0:  # of equally likely ids keep the smallest
             first = torch.from_numpy(logits.numpy().argmax(-1, keepdims=True))
             return torch.full_like(logits, _REMOVED).scatter(-1, first, logits.gather(-1, first))
-        # With the greatest logit at 0, a tiny temperature cannot overflow.
+        # The largest logit becomes 0, so that a tiny temperature cannot overflow.
         return (logits - logits.amax(dim=-1, keepdim=True)) / self.value
 
 
 @dataclass(frozen=True)
 class KindTemperature:
-    """Divides the logits of the ids ``members`` (n,) by ``value``; the probability that one of them
-    is drawn stays the same."""
+    """Divides the logits of the ids ``members`` (n,) by ``value``; the total probability of these
+    ids stays the same."""
 
     members: np.ndarray
     value: float
 
     def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
-        result = logits.numpy().copy()  # on so few numbers NumPy is faster than torch
+        result = logits.numpy().copy()  # NumPy is faster than torch on arrays this small
         for row in result:
-            members = row[self.members]
-            total = np.logaddexp.reduce(members)
+            member_logits = row[self.members]
+            total = np.logaddexp.reduce(member_logits)
             if total == _REMOVED:
                 continue
-            changed = (members - total) / self.value
-            changed += total - np.logaddexp.reduce(changed)
-            row[self.members] = changed
+            scaled = (member_logits - total) / self.value
+            row[self.members] = scaled + (total - np.logaddexp.reduce(scaled))
         return torch.from_numpy(result)
 
 
 @dataclass(frozen=True)
 class TopP:
-    """Keeps the smallest set of the likeliest ids whose probability is at least ``p``; 1 keeps all
-    ids (nucleus sampling, Holtzman et al. 2020, section 3.1)."""
+    """Keeps the smallest set of the likeliest ids whose total probability is at least ``p``; 1
+    keeps all ids (nucleus sampling, Holtzman et al. 2020, section 3.1)."""
 
     p: float
 
     def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
         if self.p >= 1:
             return logits
-        result = logits.numpy().copy()  # on so few numbers NumPy is faster than torch
+        result = logits.numpy().copy()  # NumPy is faster than torch on arrays this small
         rows, size = result.shape
         order = (-result).argsort(-1, kind="stable")
         order += size * np.arange(rows)[:, None]  # indices of the flattened rows
         descending = result.take(order).astype(np.float64, copy=False)
         probability = np.exp(descending - descending[:, :1])
         probability /= probability.sum(-1, keepdims=True)
-        of_likelier_ids = probability.cumsum(-1) - probability
-        result.put(order[of_likelier_ids >= self.p], _REMOVED)
+        likelier_total = probability.cumsum(-1) - probability
+        result.put(order[likelier_total >= self.p], _REMOVED)
         return torch.from_numpy(result)
 
 
 def of_sampling(
     sampling: TokenSampling, table: Vocabulary, top_p: float, usual: Mapping[str, float] = {}
 ) -> list[Processor]:
-    """The processors for the options ``sampling``, in the order in which they are applied:
-    temperatures by kind of token, temperature, top-p. Options that change nothing are left out.
+    """The processors for the options ``sampling``, in order of application: temperatures by kind of
+    token, temperature, top-p. Options that change nothing have no processor.
 
     table  the vocabulary of the ids
-    top_p  the top-p if ``sampling`` has none
-    usual  the temperatures of kinds for which ``sampling`` has none
+    top_p  the default of ``sampling.top_p``
+    usual  {kind: default temperature}
+
+    Raises ``ConfigError`` for the temperature of a kind that neither ``table`` nor the default has.
     """
     if sampling.temperature == 0:
         return [Temperature(0.0)]
@@ -116,11 +117,11 @@ def of_sampling(
     return processors
 
 
-def checked(given: Sequence[Processor]) -> list[Processor]:
-    """The processors ``given`` by a caller, wrapped so that each raises ``UserError``, naming the
-    function, if it does not return logits. Ids that were forbidden before it stay so."""
+def checked(processors: Sequence[Processor]) -> list[Processor]:
+    """The ``processors`` of a caller, wrapped so that each raises ``UserError`` with its index
+    unless it returns logits. Ids that were already forbidden stay forbidden."""
 
-    def logits_of(number: int, process: Processor, ids: Tensor, logits: Tensor) -> Tensor:
+    def validate(number: int, process: Processor, ids: Tensor, logits: Tensor) -> Tensor:
         forbidden = logits <= _REMOVED
         result = process(ids, logits)
         is_valid = isinstance(result, Tensor) and result.shape == logits.shape
@@ -132,4 +133,4 @@ def checked(given: Sequence[Processor]) -> list[Processor]:
         actual = shown(getattr(result, "shape", result))
         raise UserError(f"processors[{number}]: expected {expected}, not {actual}")
 
-    return [partial(logits_of, number, process) for number, process in enumerate(given)]
+    return [partial(validate, number, process) for number, process in enumerate(processors)]

@@ -1,4 +1,4 @@
-"""Penalties that make music of events repeat itself: intervals are continued as they were before
+"""Penalties that make music in event tokens repeat itself: melodies continue as they did earlier
 (:class:`MelodyRepetition`), and the first phrase returns (:class:`Reprise`)."""
 
 from __future__ import annotations
@@ -24,73 +24,72 @@ from musictx.tokens.vocab import Vocabulary
 
 
 class MelodyRepetition:
-    """A penalty of one row that makes one pitch more likely: the pitch that continues the top line
-    in the way in which the same intervals were continued earlier.
+    """A penalty of one row that favours one pitch: that which continues the top line as the same
+    intervals were continued earlier.
 
-    The last intervals of the top line are compared with earlier ones, at any transposition, at a
-    distance of at least the longest duration of a first phrase (:data:`PHRASE_SECONDS`). The
-    longest run of at least :data:`INTERVALS_AGREE` equal intervals is chosen; of equally long runs
-    one at the same pitch is preferred, then the latest. The top line is the highest pitch of each
-    onset, and an onset the notes struck within :data:`ONSET_SECONDS`.
+    The top line is the highest pitch of each onset; an onset is the notes struck within
+    :data:`ONSET_SECONDS`. The last intervals of the top line are compared with those that are
+    older than the longest first phrase (:data:`PHRASE_SECONDS`), in any transposition. The longest
+    run of at least :data:`INTERVALS_AGREE` equal intervals is chosen; of equally long runs one at
+    the same pitch is preferred, then the latest.
     """
 
     def __init__(self, events: NoteEvents) -> None:
         self.events = events
-        #: The (number of notes, whether a strike would join the last onset) that `_nats` is for.
-        self._for: tuple[int, bool] | None = None
+        #: The cached penalty, and what it depends on: (number of notes, whether a strike would join
+        #: the last onset).
+        self._key: tuple[int, bool] | None = None
         self._nats: np.ndarray | None = None
 
     def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
         state = row.state
-        last = state.sounding.recent()
-        joins = bool(last) and state.seconds - last[0].seconds < ONSET_SECONDS + 1e-6
-        if self._for != (state.notes, joins):
-            self._for = state.notes, joins
-            strike = self.events.strike[ids]
-            struck = strike >= 0
-            at = np.cumsum(self.events.wait[ids])[struck]
-            following, intervals = _continuation(strike[struck], at, joins)
-            gain = -MELODY_GAIN * intervals * (self.events.strike == following)
-            self._nats = gain if intervals else None
+        strikes = state.sounding.recent()
+        joins = bool(strikes) and state.seconds - strikes[0].seconds < ONSET_SECONDS + 1e-6
+        if self._key != (state.notes, joins):
+            self._key = state.notes, joins
+            pitches = self.events.strike[ids]
+            is_strike = pitches >= 0
+            times = np.cumsum(self.events.wait[ids])[is_strike]
+            pitch, count = _next_pitch(pitches[is_strike], times, joins)
+            self._nats = -MELODY_GAIN * count * (self.events.strike == pitch) if count else None
         return self._nats
 
 
-def _continuation(pitch: np.ndarray, at: np.ndarray, joins: bool) -> tuple[int, int]:
+def _next_pitch(pitches: np.ndarray, times: np.ndarray, joins: bool) -> tuple[int, int]:
     """(the pitch that continues the top line, the number of intervals that agree); (-1, 0) if there
     is no such pitch.
 
-    pitch  (n,) pitches of the strikes
-    at     (n,) seconds of the strikes
-    joins  whether the next strike would still join the last onset
+    pitches  (n,) of the strikes
+    times    (n,) of the strikes, in seconds
+    joins    whether the next strike would join the last onset
     """
-    nothing = -1, 0
-    first = np.flatnonzero(np.diff(at, prepend=-np.inf) > ONSET_SECONDS + 1e-6)
-    old = np.searchsorted(at, at[-1] - PHRASE_SECONDS[1], "right") if len(at) else 0
-    onsets = int(np.searchsorted(first, old))
+    starts = np.flatnonzero(np.diff(times, prepend=-np.inf) > ONSET_SECONDS + 1e-6)  # of onsets
+    old = np.searchsorted(times, times[-1] - PHRASE_SECONDS[1], "right") if len(times) else 0
+    onsets = int(np.searchsorted(starts, old))  # the number of onsets to compare with
     if onsets <= INTERVALS_COMPARED + 2:  # the first onset may be incomplete
-        return nothing
-    line = np.maximum.reduceat(pitch, first)
-    in_onset = pitch[first[-1] :] if joins else ()
-    steps = np.diff(line[: len(line) - joins])
+        return -1, 0
+    line = np.maximum.reduceat(pitches, starts)
+    last_onset = pitches[starts[-1] :] if joins else ()
+    intervals = np.diff(line[: len(line) - joins])
     ends = np.arange(INTERVALS_COMPARED + 1, onsets - 1)  # index of the last note of each run
-    run, same = np.zeros(len(ends), int), np.ones(len(ends), bool)
+    counts, is_equal = np.zeros(len(ends), int), np.ones(len(ends), bool)
     for back in range(1, INTERVALS_COMPARED + 1):
-        same &= steps[ends - back] == steps[len(steps) - back]
-        run += same
-    order = 2 * run + (line[ends] == line[len(steps)])
-    best = len(run) - 1 - int(order[::-1].argmax())
-    agree, end = int(run[best]), int(ends[best])
-    following = int(line[len(steps)] + line[end + 1] - line[end])
-    is_static = not steps[len(steps) - agree :].any()  # a repeated pitch is not a melody
-    if agree < INTERVALS_AGREE or is_static or following in in_onset:
-        return nothing
-    return following, agree
+        is_equal &= intervals[ends - back] == intervals[len(intervals) - back]
+        counts += is_equal
+    rank = 2 * counts + (line[ends] == line[len(intervals)])
+    best = len(counts) - 1 - int(rank[::-1].argmax())
+    count, end = int(counts[best]), int(ends[best])
+    pitch = int(line[len(intervals)] + line[end + 1] - line[end])
+    is_static = not intervals[len(intervals) - count :].any()  # a repeated pitch is not a melody
+    if count < INTERVALS_AGREE or is_static or pitch in last_onset:
+        return -1, 0
+    return pitch, count
 
 
 class Subject(NamedTuple):
     """The first phrase of a piece.
 
-    events   its strikes and releases (:data:`musictx.tokens.events.EVENT`), with steps from 0 on
+    events   its strikes and releases (:data:`musictx.tokens.events.EVENT`); steps count from 0
     opening  the pitches of its first onset
     breath   the quantile :data:`BREATH_QUANTILE` of the waits between onsets, in steps
     """
@@ -102,21 +101,21 @@ class Subject(NamedTuple):
 
 def subject_of(ids: np.ndarray, table: Vocabulary, step: float) -> Subject | None:
     """The first phrase of the music ``ids``. Among the onsets within :data:`PHRASE_SECONDS`
-    (earliest, latest) after the first one, it ends before the onset that follows the longest wait.
+    (earliest, latest) after the first one, the onset after the longest wait begins the next phrase.
     ``None`` if there is no such onset. ``step`` is the length of a step in seconds."""
     events, _ = ev.read(table.as_ids(ids), table)
-    struck = events[events["action"] == ev.ON]
-    if not len(struck):
+    strikes = events[events["action"] == ev.ON]
+    if not len(strikes):
         return None
-    events["step"] -= struck["step"][0]
-    at = struck["step"] - struck["step"][0]
-    onsets = at[np.diff(at, prepend=-np.inf) > ONSET_SECONDS / step + 1e-6]
+    events["step"] -= strikes["step"][0]
+    times = strikes["step"] - strikes["step"][0]
+    onsets = times[np.diff(times, prepend=-np.inf) > ONSET_SECONDS / step + 1e-6]
     waits, (earliest, latest) = np.diff(onsets), np.array(PHRASE_SECONDS) / step
     ends = np.flatnonzero((onsets[1:] >= earliest) & (onsets[1:] <= latest))
     if not len(ends):
         return None
     stop = onsets[1 + ends[waits[ends].argmax()]]
-    opening = struck["pitch"][at < onsets[1]]
+    opening = strikes["pitch"][times < onsets[1]]
     # The first onset may be spread over several steps; it returns as one.
     events["step"][(events["action"] == ev.ON) & (events["step"] < onsets[1])] = 0
     return Subject(
@@ -129,43 +128,45 @@ def subject_of(ids: np.ndarray, table: Vocabulary, step: float) -> Subject | Non
 class Reprise:
     """A penalty of one row that makes the first phrase of its piece, the subject, return.
 
-    The penalty has no effect until the model, :data:`REPRISE_SECONDS` or more after the end of the
-    subject, begins a phrase with the highest note of the subject's first onset and with no note
-    outside that onset. Then all ids are forbidden except the subject's notes and waits, and any
-    velocity, until the subject is complete. Notes that sounded before are released.
+    The penalty has no effect until the model begins a phrase with the highest note of the subject's
+    first onset and with no note outside that onset, :data:`REPRISE_SECONDS` or more after new music
+    began or the subject last returned. Then it forbids all ids but the subject's notes and waits,
+    and velocities, until the subject is complete. Notes that sounded before are released.
 
-    primer  ids that are continued; if they are too short for a subject, the new music completes it
+    primer  the ids of the primer; if they are too short for a subject, new music completes it
     """
 
     def __init__(self, table: Vocabulary, events: NoteEvents, primer: np.ndarray) -> None:
         self.table, self.note_events, self.step = table, events, events.step_seconds
         self.subject = subject_of(primer, table, self.step)
-        self.left: float | None = None
+        #: The time since which the subject has been absent, in seconds.
+        self.absent_since: float | None = None
         #: The next strikes and releases of the subject: (step, whether it is a strike, pitch).
         self.due: deque[tuple[int, bool, int]] = deque()
 
     def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
         state = row.state
-        if self.left is None:
-            self.left = state.seconds
+        if self.absent_since is None:
+            self.absent_since = state.seconds
         if self.subject is None and state.seconds > PHRASE_SECONDS[1]:
             self.subject = subject_of(ids, self.table, self.step)
         if self.subject is not None and not self.due:
             self._fill_due(state, ids, self.subject)
-        return self._only_next(state, ids)
+        return self._forbid_others(state, ids)
 
     def _fill_due(self, state: GrammarState, ids: np.ndarray, subject: Subject) -> None:
         """If the last id begins the subject again, fill ``due`` with the rest of the subject."""
-        away = state.seconds - (self.left or 0.0)
-        if away < REPRISE_SECONDS or self.note_events.strike[ids[-1]] != max(subject.opening):
+        absence = state.seconds - (self.absent_since or 0.0)
+        if absence < REPRISE_SECONDS or self.note_events.strike[ids[-1]] != max(subject.opening):
             return
         recent = state.sounding.recent()
-        at = np.array([strike.seconds for strike in recent])
-        number = int(np.argmax(np.append(at[:-1] - at[1:] > ONSET_SECONDS + 1e-6, True))) + 1
-        onset = {strike.pitch for strike in recent[:number]}
-        if number == len(recent) or not onset <= subject.opening:
+        times = np.array([strike.seconds for strike in recent])
+        gaps = np.append(times[:-1] - times[1:] > ONSET_SECONDS + 1e-6, True)
+        count = int(gaps.argmax()) + 1  # strikes of the last onset
+        onset = {strike.pitch for strike in recent[:count]}
+        if count == len(recent) or not onset <= subject.opening:
             return
-        if at[number - 1] - at[number] < subject.breath * self.step - 1e-6:
+        if times[count - 1] - times[count] < subject.breath * self.step - 1e-6:
             return
         now = round(state.seconds / self.step)
         due = [
@@ -173,25 +174,25 @@ class Reprise:
             for step, action, pitch in subject.events[["step", "action", "pitch"]].tolist()
             if step > 0 or pitch not in onset
         ]
-        soon = min(step for step, _, _ in due if step > now)
+        next_step = min(step for step, _, _ in due if step > now)
         older = [pitch for _, pitch in state.sounding]
         for pitch in onset:
             older.remove(pitch)
-        due += [(soon, False, pitch) for pitch in older]
+        due += [(next_step, False, pitch) for pitch in older]
         self.due.extend(sorted(due, key=lambda event: event[:2]))
 
-    def _only_next(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
-        """Nats that forbid all ids but those that lead to the next event due; ``None`` if no event
-        is due."""
+    def _forbid_others(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+        """(V,) nats that forbid all ids but those that lead to the next due event; ``None`` if no
+        event is due."""
         now = round(state.seconds / self.step)
         while self.due:
-            step, strikes, pitch = self.due[0]
-            token = self.table.id("note_on" if strikes else "note_off", pitch)
-            if step == now and (token == ids[-1] or not (strikes or state.allowed()[token])):
+            step, is_strike, pitch = self.due[0]
+            token = self.table.id("note_on" if is_strike else "note_off", pitch)
+            if step == now and (token == ids[-1] or not (is_strike or state.allowed()[token])):
                 self.due.popleft()
                 continue
-            self.left = state.seconds
-            if step < now:  # another rule has forbidden the event: give up
+            self.absent_since = state.seconds
+            if step < now:  # another rule has forbidden the event: abandon the reprise
                 self.due.clear()
                 return None
             if step > now:
@@ -199,7 +200,7 @@ class Reprise:
                 token = self.table.id("time_shift", min(step - now, longest))
             nats = np.full(self.table.size, np.inf)
             nats[token] = 0.0
-            if strikes and step == now:
+            if is_strike and step == now:
                 nats[self.note_events.prepares_strike] = 0.0
             return nats
         return None

@@ -1,6 +1,6 @@
-"""An endless stream of music, event by event, each as soon as it is drawn.
+"""An endless stream of music that yields each event as soon as it is drawn.
 
-Memory does not grow: the window of the model slides (:class:`musictx.sampling.engine.Decoder`), and
+Memory is bounded: the context of the model slides (:class:`musictx.sampling.engine.Decoder`), and
 notes that have ended are not kept.
 """
 
@@ -29,11 +29,11 @@ from musictx.tokens.vocab import EOS
 class Stream(Iterator[Event]):
     """An iterator of events. :meth:`close`, or the end of its ``with`` block, stops it.
 
-    request   of it ``seconds``, at whose end all sounding notes end (``None`` = until it is
-              closed), and ``sampling``
-    context   number of ids that the model attends to; by default the context of the model. It may
-              be set while the stream runs. A smaller context is faster.
-    drawn     number of ids so far, including those of the primer
+    request   only its ``sampling`` and ``seconds`` are used; at the end of ``seconds`` all sounding
+              notes end (``None``: the stream runs until it is closed)
+    context   the number of ids that the model attends to; by default the context of the model. It
+              may be set while the stream runs. A smaller context is faster.
+    drawn     the number of ids so far, including those of the primer
 
     The other arguments are those of :func:`musictx.sampling.composer.continuations`. Raises
     ``UserError`` for tokens that write notes with their length, which come too late.
@@ -62,12 +62,12 @@ class Stream(Iterator[Event]):
             )
         self._setup = Continuation.setup([self._region])
         self._align = tokenizer.align
-        room = 2 * self._region.context * self._align
-        self._ids: deque[int] = deque(primer.ids.tolist(), maxlen=room)
+        size = 2 * self._region.context * self._align
+        self._ids: deque[int] = deque(primer.ids.tolist(), maxlen=size)
         self.drawn = len(primer.ids)
         self._events: deque[Event] = deque()
         self._emitter = Emitter(self._finish, self._events.append)
-        self._closed = self._new_context = False
+        self._is_closed = self._has_new_context = False
         self._drawing: Iterator[int] = self._draw()
 
     @property
@@ -76,9 +76,9 @@ class Stream(Iterator[Event]):
 
     @context.setter
     def context(self, ids: int) -> None:
-        """The context changes after the next whole group of ids."""
+        """The context changes at the end of the current group of ids."""
         self._region.context = max(ids, 2 * self._align)
-        self._new_context = True
+        self._has_new_context = True
 
     def __next__(self) -> Event:
         self.prepare()
@@ -93,21 +93,21 @@ class Stream(Iterator[Event]):
         self.close()
 
     def prepare(self) -> None:
-        """Draw ids up to the next event, so that ``next`` returns it at once. The first call reads
-        the primer."""
-        while not self._events and not self._closed:
+        """Draw ids up to the next event, so that ``next`` returns without delay. The first call
+        reads the primer."""
+        while not self._events and not self._is_closed:
             self._advance()
 
     def close(self) -> None:
         """Stop the stream; no further event follows."""
-        self._closed = True
+        self._is_closed = True
         self._events.clear()
         self._drawing = iter(())
 
     def _draw(self) -> Iterator[int]:
-        """Yield id after id. A change of context begins another engine, with a seed of its own."""
+        """Yield id after id. A change of context restarts the engine with another seed."""
         for number in itertools.count(1):
-            self._new_context = False
+            self._has_new_context = False
             setup = self._setup | {
                 "prompt": prompts([np.array(self._ids, np.int64)], self.context, self._align),
                 "seeds": [[*self._seed, number]],
@@ -116,13 +116,13 @@ class Stream(Iterator[Event]):
             }
             for ids in engine.generate(**setup):
                 yield int(ids[0])
-                if self._new_context and self.drawn % self._align == 0:
+                if self._has_new_context and self.drawn % self._align == 0:
                     break
             else:
                 return
 
     def _advance(self) -> None:
-        """Draw one id and add its events; at the end of the music, end the sounding notes."""
+        """Draw one id and append its events; at the end of the music, end the sounding notes."""
         token = next(self._drawing, EOS)
         row, until = self._region.row, self._region.until
         if token != EOS:
@@ -133,10 +133,10 @@ class Stream(Iterator[Event]):
                 return
         seconds = row.state.seconds
         self._emitter.stop(seconds if until is None else min(until, seconds))
-        self._closed = True
+        self._is_closed = True
 
     def _finish(self, notes: np.ndarray) -> np.ndarray:
-        """``notes`` in seconds since the new music began."""
+        """Convert times of ``notes`` from seconds of the ids to seconds of new music."""
         notes = self._region.clock.notes_in_seconds(notes)
         for name in ("start", "end"):
             notes[name] = np.maximum(notes[name] - self._region.seam, 0.0)

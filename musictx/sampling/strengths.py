@@ -19,7 +19,7 @@ ASKED_GAIN, USUAL_GAIN = 0.8, 0.1
 #: above the target while the music is an octave too high. "loudness, register and fullness asked of
 #: the piano are fed back", "song goes on, which bars are pulled back to, what is asked for".
 LOUDNESS_GAIN, REGISTER_GAIN = 0.5, 1.5
-#: Nats that releases gain while twice as many notes sound as the target. "the first GPU": rank
+#: The bonus of releases while twice as many notes sound as the target. "the first GPU": rank
 #: correlation .937 with 5, .787 with 2.
 POLYPHONY_GAIN = 5.0
 #: Nats for each repeated strike (:func:`.event_idiom.repetition`) among this number of last
@@ -29,10 +29,10 @@ POLYPHONY_GAIN = 5.0
 REPETITION_GAIN, REPETITION_STRIKES = 0.5, 32
 
 # --------------------------------------------------------------------------------- repetition.py
-#: The first phrase is this long (shortest, longest). This and the next three: "the piano comes back
-#: to its subject".
+#: The shortest and the longest first phrase. This and the next three: "the piano comes back to its
+#: subject".
 PHRASE_SECONDS = 3.0, 6.0
-#: The first phrase returns no sooner than this many seconds after its end.
+#: The first phrase returns no sooner than this time after new music begins, or after it returned.
 REPRISE_SECONDS = 8.0
 #: A phrase begins after a wait of at least this quantile of all waits between onsets.
 BREATH_QUANTILE = 0.9
@@ -51,15 +51,13 @@ CHORD_SECONDS = 0.08
 ENDING_SECONDS, ENDING_SHARE = 6.0, 0.5
 #: The shares of the ending after which the last chord begins, and after which no note begins.
 CHORD_START, SILENCE_START = 0.5, 0.7
-#: The penalty of strikes in an ending, which rises to this number until the last chord begins.
-STRIKE_PENALTY = 3.0
+#: The penalty of strikes, which rises to this number until the last chord begins; the bonus of
+#: ``eos`` at the end if tokens have no releases.
+STRIKE_PENALTY, END_BONUS = 3.0, 6.0
 #: The bonus of the last chord's notes, and of releases before and after it. "natural endings;
 #: dropout; the piano went on for an hour": 23 of 24 pieces close.
 CHORD_BONUS = 4.0
-#: The bonus of ``eos`` at the end of an ending if tokens have no releases.
-END_BONUS = 6.0
-#: The last bass note lies in the two octaves from this MIDI pitch, or from the requested lowest
-#: pitch.
+#: The last bass note lies in the two octaves from this pitch, or from the requested lowest pitch.
 LOWEST_BASS_PITCH = 33
 
 # ----------------------------------------------------------------------------- several modules
@@ -81,7 +79,7 @@ PAST_SHARE, AHEAD_SHARE = 0.4, 0.3
 #: The length of a segment of an accompaniment, in seconds. Taste.
 SEGMENT_SECONDS = 10.0
 
-# ------------------------------------------------------------------------- musictx/apps/*.py
+# ------------------------------------------------------------------------------- musictx/apps/
 #: Notes of melody and accompaniment together per melody note, slightly fewer than in real music,
 #: unless the density of the model's corpus is smaller. "accompaniments that were too dense".
 NOTES_PER_MELODY_NOTE = 3.0

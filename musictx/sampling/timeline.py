@@ -1,7 +1,6 @@
-"""Place new notes in the piece that they continue: on its beats, bars and tracks.
+"""Place new notes on the beats, bars and tracks of the piece that they continue.
 
-The file of the piece has a tempo map, meters and tracks, which stay unchanged. New notes are placed
-on them, where a sequencer expects notes to be.
+The tempo map, meters and tracks of the piece stay unchanged.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from musictx.errors import UserError
 from musictx.notes import PEDAL, Score
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Name of a grid -> number of its lines per quarter note.
+#: {name of a grid: number of its lines per quarter note}
 GRIDS = {"16": 4, "8": 2, "8t": 3}
-#: The minimum time in seconds from the beginning of a note in a gap to the end of the gap.
+#: A note in a gap begins at least this number of seconds before the end of the gap.
 LEAST_SECONDS = 0.005
 
 
-def beginning(score: Score, seconds: float) -> float:
+def excerpt_begin(score: Score, seconds: float) -> float:
     """The time at which to cut ``score`` for an excerpt from ``seconds`` on: the last bar line at
     or before ``seconds`` if the piece keeps to its beats, else ``seconds``."""
     if not on_grid(score):
@@ -32,72 +31,72 @@ def beginning(score: Score, seconds: float) -> float:
 
 
 def on_grid(score: Score) -> bool:
-    """Whether the notes of ``score`` keep to the sixteenths, or the eighth triplets, of its tempo
-    marks."""
+    """Whether the notes of ``score`` lie on the sixteenths or the eighth triplets of its tempo map.
+    ``False`` without a tempo map or with fewer than four notes."""
     if not len(score.tempos) or len(score) < 4:
         return False
-    clock = score.beats
-    return any(clock.on_grid(score.notes["start"], lines) for lines in (4, 3))
+    beats = score.beats
+    return any(beats.on_grid(score.notes["start"], lines) for lines in (4, 3))
 
 
 def quantised(notes: np.ndarray, score: Score, grid: str) -> np.ndarray:
-    """``notes`` with beginnings and ends moved to the nearest lines of ``grid`` (:data:`GRIDS`, or
-    ``none``) on the beats of ``score``. Each note lasts from one line to the next at least. Of the
-    notes of a part that begin together on one pitch only the loudest stays."""
+    """``notes`` with starts and ends moved to the nearest lines of ``grid`` (:data:`GRIDS`, or
+    ``none``) on the beats of ``score``. Each note lasts at least from one line to the next. Of the
+    notes of a track that begin together on one pitch only the loudest remains."""
     if grid == "none":
         return notes
     if grid not in GRIDS:
         raise UserError(f"quantise={grid}: expected one of none, {', '.join(GRIDS)}")
-    notes = _on_lines(notes, score.beats, GRIDS[grid])
-    places = notes[["start", "pitch", "program", "drum", "track"]].tolist()
-    loudest = {places[i]: i for i in np.argsort(notes["velocity"], kind="stable").tolist()}
+    notes = _snap(notes, score.beats, GRIDS[grid])
+    keys = notes[["start", "pitch", "program", "drum", "track"]].tolist()
+    loudest = {keys[i]: i for i in np.argsort(notes["velocity"], kind="stable").tolist()}
     return notes[np.array(sorted(loudest.values()), int)]
 
 
-def _on_lines(
-    notes: np.ndarray, clock: Beats, lines: int, first: float = -np.inf, last: float = np.inf
+def _snap(
+    notes: np.ndarray, beats: Beats, lines: int, first: float = -np.inf, last: float = np.inf
 ) -> np.ndarray:
-    """``notes`` with beginnings and ends moved to the nearest of ``lines`` per quarter note. Notes
-    begin on the lines numbered ``first`` to ``last`` and are at least one line long."""
+    """``notes`` with starts and ends moved to the nearest of ``lines`` lines per quarter note.
+    Starts lie on the lines numbered ``first`` to ``last``; ends are at least one line later."""
     notes = notes.copy()
-    start = np.clip(np.round(clock.quarters(notes["start"]) * lines), first, last)
-    end = np.maximum(np.round(clock.quarters(notes["end"]) * lines), start + 1)
-    notes["start"], notes["end"] = clock.seconds(start / lines), clock.seconds(end / lines)
+    start = np.clip(np.round(beats.quarters(notes["start"]) * lines), first, last)
+    end = np.maximum(np.round(beats.quarters(notes["end"]) * lines), start + 1)
+    notes["start"], notes["end"] = beats.seconds(start / lines), beats.seconds(end / lines)
     return notes
 
 
 def within(notes: np.ndarray, score: Score, grid: str, begin: float, end: float) -> np.ndarray:
-    """``notes`` moved so that each begins from ``begin`` to before ``end`` (seconds), in case
-    rounding has moved it out. Notes begin on lines of ``grid`` if any lie in between."""
+    """``notes`` moved, if rounding requires it, so that begin <= start < end (seconds). If lines of
+    ``grid`` lie in this range, starts are not moved beyond the first and last of them."""
     first, last = begin, max(begin, end - LEAST_SECONDS)
     if grid != "none":
-        lines, clock = GRIDS[grid], score.beats
-        low, high = (clock.quarters(at) * lines for at in (begin, end))
-        from_line, to_line = np.ceil(low - 1e-6), np.ceil(high - 1e-6) - 1
-        if from_line <= to_line:
-            first = max(clock.seconds(from_line / lines), begin)
-            last = clock.seconds(to_line / lines)
+        lines, beats = GRIDS[grid], score.beats
+        low, high = (beats.quarters(at) * lines for at in (begin, end))
+        first_line, last_line = np.ceil(low - 1e-6), np.ceil(high - 1e-6) - 1
+        if first_line <= last_line:
+            first = max(beats.seconds(first_line / lines), begin)
+            last = beats.seconds(last_line / lines)
     notes = notes.copy()
-    moved = np.clip(notes["start"], first, last) - notes["start"]
+    shift = np.clip(notes["start"], first, last) - notes["start"]
     for name in ("start", "end"):
-        notes[name] += moved
+        notes[name] += shift
     return notes
 
 
 def on_ticks(notes: np.ndarray, score: Score, begin: float, end: float) -> np.ndarray:
-    """``notes`` moved to the ticks of ``score``, if it has any. Each note begins from ``begin`` to
-    before ``end`` (seconds) and is at least a tick long."""
+    """``notes`` moved to the ticks of ``score``, if it has any, so that begin <= start < end
+    (seconds). Each note is at least one tick long."""
     lines = score.ticks_per_quarter
     if not lines:
         return notes
-    clock = dataclasses.replace(score, pulse=None).beats
-    first, last = (np.ceil(clock.quarters(np.array([begin, end])) * lines - 1e-6)).tolist()
-    return _on_lines(notes, clock, lines, first, max(first, last - 1))
+    beats = dataclasses.replace(score, pulse=None).beats
+    first, last = (np.ceil(beats.quarters(np.array([begin, end])) * lines - 1e-6)).tolist()
+    return _snap(notes, beats, lines, first, max(first, last - 1))
 
 
 def cut(score: Score, until: float) -> Score:
     """``score`` with only the notes and pedals that begin before ``until`` seconds. The result has
-    no ``file``, since the file of ``score`` has events after ``until``."""
+    no ``file``, since the file of ``score`` has later events."""
     return dataclasses.replace(
         score,
         file=b"",
@@ -106,47 +105,45 @@ def cut(score: Score, until: float) -> Score:
     )
 
 
-def joined(score: Score, old: np.ndarray, new: np.ndarray, seam: float) -> Score:
-    """The notes of ``score`` followed by the notes ``new``, with the pedals up to ``seam`` seconds.
+def join(score: Score, old: np.ndarray, new: np.ndarray, seam: float) -> Score:
+    """``score`` with the notes ``new`` added and its pedals cut at ``seam`` seconds.
 
-    old  the notes of ``score`` decoded from the tokens: a note that sounds at the seam gets the end
-         of its decoded note, since the model has chosen that end
+    old  the notes of ``score`` decoded from the ids. A note that sounds at the seam gets the end of
+         its decoded note, which the model has chosen
     """
     notes = score.notes.copy()
     for i, note in enumerate(notes):
-        same = old[old["pitch"] == note["pitch"]]
-        if len(same):
-            end = same["end"][np.argmin(np.abs(same["start"] - note["start"]))]
+        candidates = old[old["pitch"] == note["pitch"]]
+        if len(candidates):
+            end = candidates["end"][np.argmin(np.abs(candidates["start"] - note["start"]))]
             if end > seam + 1e-6 or note["end"] > seam + NEAR:
                 notes["end"][i] = max(end, note["start"])
     # A pedal that is down would sustain the new notes, so it is lifted at the seam.
     pedals = score.pedals[score.pedals["time"] < seam]
-    lifted = [(seam, 0, track) for track in np.unique(pedals["track"])]
-    return dataclasses.replace(
-        score,
-        notes=np.concatenate([notes, new]),
-        pedals=np.concatenate([pedals, np.array(lifted, PEDAL)]),
-    )
+    lifts = np.array([(seam, 0, track) for track in np.unique(pedals["track"])], PEDAL)
+    notes, pedals = np.concatenate([notes, new]), np.concatenate([pedals, lifts])
+    return dataclasses.replace(score, notes=notes, pedals=pedals)
 
 
-def alone(score: Score, notes: np.ndarray, seam: float) -> Score:
-    """``score`` with ``notes`` in place of its notes; time counts from ``seam`` (seconds)."""
+def excerpt(score: Score, notes: np.ndarray, begin: float) -> Score:
+    """``score`` with ``notes`` in place of its notes and without pedals; time counts from ``begin``
+    (seconds), at which earlier notes begin."""
     notes = notes.copy()
-    notes["start"] = np.maximum(notes["start"], seam)
-    return dataclasses.replace(score, notes=notes, pedals=score.pedals[:0]).shifted(-seam)
+    notes["start"] = np.maximum(notes["start"], begin)
+    return dataclasses.replace(score, notes=notes, pedals=score.pedals[:0]).shifted(-begin)
 
 
 def on_tracks(
     new: np.ndarray, score: Score, tokenizer: Tokenizer, among: Collection[int] | None = None
 ) -> np.ndarray:
-    """The notes ``new`` on the tracks of ``score``, the piece that they continue, or on the tracks
-    ``among`` only.
+    """The notes ``new`` on the tracks of ``score``, the piece that they continue, or only on its
+    tracks ``among``. Velocities are the median of the score if tokens have none.
 
-    If the tokens are voices that take turns, the highest voice goes to the highest track, and so
-    on. Any other note goes to the track with the nearest mean pitch among the tracks that have its
-    program at that time, or else at any time (among all pitched tracks if tokens have no programs),
-    or to a new track if there is none. A note on an existing track gets the program that the track
-    has at that time.
+    If tokens are interleaved voices and there are as many pitched tracks, the highest voice goes to
+    the highest track, and so on. Any other note goes to the track with the nearest mean pitch among
+    the tracks that have its program at that time, or else at any time (among all tracks of its
+    kind, pitched or drums, if tokens have no programs), or to a new track if there is none. A note
+    on an existing track gets the program that the track has at that time.
     """
     new = new.copy()
     notes = score.notes
@@ -157,24 +154,24 @@ def on_tracks(
         return new
     has_programs = {"program", "Program"} & set(tokenizer.vocabulary.kinds)
     tracks = np.unique(notes["track"])
-    notes_of = [notes[notes["track"] == track] for track in tracks]
-    mean = np.array([on_track["pitch"].mean() for on_track in notes_of])
-    drums = np.array([on_track["drum"][0] for on_track in notes_of])
-    programs = [set(on_track["program"].tolist()) for on_track in notes_of]
-    current = np.array([_programs_at(on_track, new["start"]) for on_track in notes_of])
+    track_notes = [notes[notes["track"] == track] for track in tracks]
+    mean_pitch = np.array([group["pitch"].mean() for group in track_notes])
+    is_drums = np.array([group["drum"][0] for group in track_notes])
+    programs = [set(group["program"].tolist()) for group in track_notes]
+    current = np.array([_programs_at(group, new["start"]) for group in track_notes])
     voices = np.unique(new["track"])
-    by_height = tracks[~drums][np.argsort(-mean[~drums], kind="stable")]
-    in_turn = 0 < tokenizer.voices == len(by_height)
+    descending = tracks[~is_drums][np.argsort(-mean_pitch[~is_drums], kind="stable")]
+    has_voices = 0 < tokenizer.voices == len(descending)
     for i, note in enumerate(new):
-        fits = drums == note["drum"]
+        fits = is_drums == note["drum"]
         if has_programs and not note["drum"]:
             now = current[:, i] == note["program"]
-            ever = np.array([int(note["program"]) in of_track for of_track in programs])
+            ever = np.array([int(note["program"]) in numbers for numbers in programs])
             fits &= now if (fits & now).any() else ever
-        if in_turn:
-            new["track"][i] = by_height[note["track"]]
+        if has_voices:
+            new["track"][i] = descending[note["track"]]
         elif fits.any():
-            distance = np.where(fits, np.abs(mean - note["pitch"]), np.inf)
+            distance = np.where(fits, np.abs(mean_pitch - note["pitch"]), np.inf)
             new["track"][i] = tracks[np.argmin(distance)]
         else:
             new["track"][i] = next_track + int(np.searchsorted(voices, note["track"]))
@@ -189,30 +186,30 @@ def first_free(score: Score) -> int:
 
 
 def sounding(new: np.ndarray, notes: np.ndarray) -> np.ndarray:
-    """The notes ``new`` with the programs that their tracks have when they begin, by ``notes``
+    """The notes ``new`` with the programs of their tracks at their starts, taken from ``notes``
     (sorted by start). Notes on tracks without ``notes`` stay unchanged."""
     new = new.copy()
     for track in np.unique(new["track"]).tolist():
-        on_track, existing = new["track"] == track, notes[notes["track"] == track]
+        is_on_track, existing = new["track"] == track, notes[notes["track"] == track]
         if len(existing):
-            new["program"][on_track] = _programs_at(existing, new["start"][on_track])
+            new["program"][is_on_track] = _programs_at(existing, new["start"][is_on_track])
     return new
 
 
 def programs_between(notes: np.ndarray, begin: float, end: float) -> set[int]:
-    """The programs that the tracks of ``notes`` (sorted by start) have at ``begin`` or get before
-    ``end`` seconds; of a track that begins later, its first one."""
+    """The programs that the tracks of ``notes`` (sorted by start) have at any time from ``begin``
+    to ``end`` (seconds); the first program of tracks that begin later."""
     start, track = notes["start"], notes["track"]
-    inside = (start >= begin) & (start < end)
-    programs = {int(program) for program in notes["program"][inside]}
+    is_inside = (start >= begin) & (start < end)
+    programs = set(notes["program"][is_inside].tolist())
     for number in np.unique(track):
-        programs.add(int(_programs_at(notes[track == number], np.array([begin]))[0]))
+        programs.update(_programs_at(notes[track == number], np.array([begin])).tolist())
     return programs
 
 
 def _programs_at(notes: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """The programs that the track with ``notes`` (sorted by start) has at ``times``: that of the
-    latest note, or of the first one if none is earlier."""
+    """The programs of the track with ``notes`` (sorted by start) at ``times``: that of the latest
+    note, or of the first note if none is earlier."""
     latest = np.searchsorted(notes["start"], times + NEAR, "right") - 1
     programs: np.ndarray = notes["program"][np.maximum(latest, 0)]
     return programs

@@ -13,7 +13,7 @@ from musictx.data.statistics import CorpusStats
 from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
 from musictx.sampling import engine, penalties
-from musictx.sampling.constraints import GrammarConstraint, GrammarRow, batch_penalties
+from musictx.sampling.constraints import GrammarConstraint, GrammarRow, to_batch
 from musictx.sampling.event_idiom import silence, sustain
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
@@ -39,7 +39,7 @@ def random_walk(tokenizer, steps, seed, *others, most=None):
     rng = np.random.default_rng(seed)
     law = GrammarConstraint([tokenizer.grammar()], may_end=False)
     events = tokenizer.note_events
-    limits = batch_penalties(law.rows, [[partial(sustain, events=events, most=most), *others]])
+    limits = to_batch(law.rows, [[partial(sustain, events=events, most=most), *others]])
     written = []
     for _ in range(steps):
         nats = [one(law.states, np.array([[1, *written]])) for one in limits]
@@ -82,7 +82,7 @@ def test_silence_ends_in_time_but_a_note_may_be_held(held):
 def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
     limits = CorpusStats.of({"instruments": [0, 128]})
     rows = [idiom_of(tokens).program_penalties(region(stats=limits)) for _ in range(2)]
-    (rule,) = batch_penalties([GrammarRow(tokens.grammar()) for _ in rows], rows)
+    (rule,) = to_batch([GrammarRow(tokens.grammar()) for _ in rows], rows)
     played = [
         tokens.encode(Score(notes=[(0, 1, 60, 64, 5, drum, 0)])).astype(np.int64)
         for drum in (False, True)

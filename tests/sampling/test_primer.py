@@ -42,7 +42,7 @@ def test_a_primer_without_a_usable_note_is_refused_with_the_reason(piano):
     with pytest.raises(UserError, match=r"^song.mid: 5 notes sound at once"):
         encode_primer(build("chorale"), of(*((0, 1, 60 + i) for i in range(5))), name="song.mid")
     from_beat_3 = Score(notes=TUNE.notes, tempos=[(0.0, 120.0)]).shifted(1.0)
-    with pytest.raises(UserError, match=r"primer_seconds=0.5.* hold no note yet; ask for more"):
+    with pytest.raises(UserError, match=r"primer_seconds=0.5.* have no note; choose a longer time"):
         encode_primer(build(name="notes"), from_beat_3, seconds=0.5)
 
 

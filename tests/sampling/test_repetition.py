@@ -51,8 +51,7 @@ def piece(notes):
 
 def a_piece(seed, count=40):
     """A random piece (start, end, pitch): onsets of one to three notes, and waits of 0.1 to 1 s."""
-    rng = np.random.default_rng(seed)
-    notes, now = [], 0.0
+    rng, notes, now = np.random.default_rng(seed), [], 0.0
     for _ in range(count):
         for pitch in rng.choice(np.arange(40, 80), rng.integers(1, 4), replace=False).tolist():
             notes.append((now, now + round(rng.uniform(0.05, 2.0), 2), pitch))
@@ -152,12 +151,8 @@ def test_a_first_onset_that_is_spread_over_steps_is_struck_once():
 @given(st.integers(0, 10**6))
 def test_it_returns_only_after_a_while_at_a_phrase_with_its_first_notes_alone(seed):
     notes = a_piece(seed)
-    for changed in (
-        {"away": REPRISE_SECONDS - 0.1},
-        {"breath": 0.1},
-        {"head": 30},
-        {"more": (30,)},
-    ):
+    soon = REPRISE_SECONDS - 0.1
+    for changed in ({"away": soon}, {"breath": 0.1}, {"head": 30}, {"more": (30,)}):
         reprise, ids, _ = returned(notes, **changed)
         assert reprise(GrammarRow(PIANO.grammar(ids)), np.array([BOS, *ids])) is None, changed
 
