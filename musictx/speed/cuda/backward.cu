@@ -1,22 +1,22 @@
 // Causal attention with a relative term, backward, heads of 64: gradients of q, k, v and the table in one pass over the tiles.
 //
 // A block has 128 queries, as in the forward pass, and processes the keys in ascending order. Logits and weights are recomputed:
-// P = 2^(logits - log_sum). With dP = dO V^T and delta = <o, do>: dS = P (dP - delta), and
+// P = 2^(logits - log_sum). With dP = dO V^T and inner = <o, do>: dS = P (dP - inner), and
 //   dV += P^T dO    dK += dS^T Q    dQ += dS K + dG E    dE += dG^T Q    with dG[i, i - j] = dS[i, j]
 // (all but dV times natural_scale at the end). P and dS go to shared memory in their own order, and dS also as dG, by distance:
 // the cell of row r and column c is stored in row r at column D0 + r - c of a ring of 256 distances, which inverts the skew. A
 // chunk of 64 distances is complete after the tile 64 below it, so each step completes one. dQ stays in registers; dK, dV and dE
 // are accumulated in float32 in global memory, by several blocks at once.
 //
-// All products but that of queries and table are by WGMMA. Those that need a tile's P, dS and dG run while the next tile's
-// relative logits are computed: a step begins with the products of the previous tile, and the last ones follow the loop.
-// Each warpgroup has 64 of the block's queries. Of the sums over all 128 queries, the first warpgroup computes dV and the second
-// dK, and each computes half the channels of dE.
+// All products except queries times table use WGMMA. Those that need a tile's P, dS and dG run while the next tile's relative
+// logits are computed: a step begins with the products of the previous tile, and the last ones follow the loop. Each warpgroup
+// has 64 of the block's queries. Of the sums over all 128 queries, the first warpgroup computes dV and the second dK, and each
+// computes half the channels of dE.
 //
 // Layout of the accumulators in global memory: 8 rows are interleaved, so that a warp adds 128 adjacent numbers at once. Number
 // 16 x + 8 y + 2 z + e of row 8 i + g is at index 512 i + 128 x + 16 g + 4 z + 2 y + e.
 
-// How many tokens, over all (batch row, head) pairs, blocks work on at the same time: their accumulators fit into the L2 cache.
+// The number of tokens, over all (batch row, head) pairs, that are processed at once: their accumulators fit into the L2 cache.
 enum { TOKENS_AT_ONCE = 32768 };
 enum { Q_TILE = BLOCK_M * PITCH, CELLS = BLOCK_M * 128 /* 64 numbers of 2 bytes a row */, CHUNKS = 4 /* of 64 distances */ };
 enum { AT_K = 0, AT_V = 2 * TILE, AT_Q = 3 * TILE, AT_UP = AT_Q + Q_TILE, AT_P = AT_UP + Q_TILE, AT_DS = AT_P + CELLS };
@@ -26,7 +26,7 @@ enum { AT_DG = AT_DS + CELLS, AT_T = AT_DG + CHUNKS * CELLS, SHARED_BYTES = AT_T
 // the query with 15 - a.
 struct Lane {
     u32 pool[7], next_logits[8];        // as in the forward pass
-    float dq[HEAD / 8][4], log_sum[2], delta[2], clipped_logit[2], far_sum[2];
+    float dq[HEAD / 8][4], log_sum[2], inner[2], clipped_logit[2], far_sum[2];
     u32 queries_at;                     // of the warp's queries, for ldmatrix and stmatrix
 #if PACKED
     int code[2];
@@ -36,8 +36,8 @@ struct Lane {
 #endif
 };
 
-// The position of a step: the first key j0 of its tile, the distance d0 from there to the block's first query, and whether there
-// was a previous tile, and one that was not FAR.
+// The position of a step: the first key j0 of its tile, the distance d0 from there to the block's first query, whether there was
+// a previous tile, and whether that was not FAR.
 struct Position { int j0, d0; bool has_previous, previous_is_near; };
 
 DEVICE int padded_size(int rows) { return (rows + 7) / 8 * 8 * HEAD; }
@@ -73,7 +73,7 @@ template <int MODE> DEVICE void start_products(float (&dkv)[8][4], float (&de)[4
     wgmma_commit();
 }
 
-// Waits for these products (PENDING later groups may still run) and adds them to the accumulators in memory.
+// Waits for the products of start_products (PENDING later groups may still run) and adds them to the accumulators in memory.
 template <int MODE, int PENDING> DEVICE void finish_products(float (&dkv)[8][4], float (&de)[4][4], const Arguments& p, const Tile& t, Lane& r, const Position& at, float* dk, float* dv, float* dtable) {
     wgmma_wait<PENDING>(dkv);
     wgmma_wait<PENDING>(r.dq);
@@ -101,8 +101,8 @@ template <int MODE, int PENDING> DEVICE void finish_products(float (&dkv)[8][4],
     }
 }
 
-// Stores 16 cells of a row by distance: column 8 n + pair has distance `distance` - 8 n, and the next column one less, which is
-// in the vector before if the first is at the beginning of its vector.
+// Stores 16 cells of a row by distance: column 8 n + pair has distance `distance` - 8 n, and the next column has one less, which
+// lies in the preceding vector if the first is at the beginning of its vector.
 DEVICE void store_by_distance(const Tile& t, int row, int distance, const u32 (&ds)[8][2], int i) {
     const u32 lane_at = t.base + AT_DG + row * 128 + ((row & 7) << 4) + (distance & 7) * 2;
     u32 at[9];
@@ -139,8 +139,8 @@ template <int MODE> DEVICE void step(const Arguments& p, const Tile& t, Lane& r,
         for (int n = 0; n < 8; n++) {
             if (MODE == FAR) { c[n][0] = c[n][1] = r.clipped_logit[0]; c[n][2] = c[n][3] = r.clipped_logit[1]; }
             else { unpack_half(c[n][0], c[n][1], y[n]); unpack_half(c[n][2], c[n][3], z[n]); }
-            dp[n][0] = dp[n][1] = DROP ? 0.f : -r.delta[0];
-            dp[n][2] = dp[n][3] = DROP ? 0.f : -r.delta[1];
+            dp[n][0] = dp[n][1] = DROP ? 0.f : -r.inner[0];
+            dp[n][2] = dp[n][3] = DROP ? 0.f : -r.inner[1];
         }
         materialise(q);
         const u32 k = descriptor_address(t.base + AT_K + parity * TILE), up = descriptor_address(t.base + AT_UP + warpgroup() * 64 * PITCH), v = descriptor_address(t.base + AT_V);
@@ -181,7 +181,7 @@ template <int MODE> DEVICE void step(const Arguments& p, const Tile& t, Lane& r,
                 const u32 column = column_random[min(j0 + 8 * m + pair + (i & 1), t.length - 1)];
                 const float factor = keep_weight(r.random[i >> 1], column, p.threshold) ? p.inverse_share : 0.f;
                 weights[i] = weight * factor;
-                dp[m][i] = dp[m][i] * factor - r.delta[i >> 1];
+                dp[m][i] = dp[m][i] * factor - r.inner[i >> 1];
 #endif
                 dp[m][i] *= weight;
             }
@@ -216,8 +216,8 @@ DEVICE void fetch_queries(const Tile& t, u32 to, const half_t* from, int row_str
     }
 }
 
-// The gradients of FAR tiles, where all distances have the table's last row: adds far_sum times that row to dq, and far_sum
-// times q to the row's gradient.
+// The gradients of FAR tiles, whose distances all have the table's last row: adds far_sum times that row to dq, and far_sum
+// times q to the gradient of the row.
 DEVICE void far_gradients(const Tile& t, Lane& r, float* dtable) {
     const int pair = 2 * ((int)threadIdx.x & 3), last = (t.rows - 1) * HEAD;
 #pragma unroll
@@ -248,7 +248,7 @@ DEVICE void far_gradients(const Tile& t, Lane& r, float* dtable) {
     }
 }
 
-// Assigns this CUDA block a (batch row, head) pair and a block of its queries, the last ones first.
+// Assigns to this CUDA block a (batch row, head) pair and a block of its queries, the last queries first.
 DEVICE void assign_block(const Arguments& p, int& pair, int& block) {
     const int pairs = gridDim.x, blocks = gridDim.y, at_once = max(1, TOKENS_AT_ONCE / p.length);
     const int number = blockIdx.y * pairs + blockIdx.x, first = number / (at_once * blocks) * at_once;
@@ -273,16 +273,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) relative_backw
     const half_t* up = p.up + ((long long)batch * p.up_batch + (long long)head * p.up_head);
 
     int d0 = i0 - 64 * first_step(p, batch, i0);
-    const int near_from = i0 - 64 * first_near(i0, p.rows);
+    const int near_start = i0 - 64 * first_near(i0, p.rows);
     fetch_queries(t, AT_Q, p.q + ((long long)batch * p.q_batch + (long long)head * p.q_head), p.q_row, i0);
     fetch_queries(t, AT_UP, up, p.up_row, i0);
     fetch_keys(t, AT_K, AT_V, i0 - d0);
-    if (d0 <= near_from) {
+    if (d0 <= near_start) {
 #pragma unroll 1
         for (int d = d0 + 192; d >= d0; d -= 64) fetch_table(t, AT_T + ring_slot(d) * TABLE_TILE, d);
     }
     copy_async_commit();
-    // The previous tile of the first one is zeros.
+    // The first tile has no previous one: zeros take its place.
     for (int at = threadIdx.x * 16; at < AT_T - AT_P; at += THREADS * 16) store_shared16(t.base + AT_P + at, 0u);
     for (int at = threadIdx.x * 16; at < TILE; at += THREADS * 16) store_shared16(t.base + AT_K + TILE + at, 0u);
 
@@ -294,17 +294,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) relative_backw
         load_rows(d, up, p.up_row, i0, p.length);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            r.delta[i] = 0.f;
+            r.inner[i] = 0.f;
 #pragma unroll
             for (int kk = 0; kk < HEAD / 16; kk++) {
 #pragma unroll
                 for (int x = i; x < 4; x += 2) {
-                    r.delta[i] += to_float(o[kk][x] & 0xffff) * to_float(d[kk][x] & 0xffff);
-                    r.delta[i] += to_float(o[kk][x] >> 16) * to_float(d[kk][x] >> 16);
+                    r.inner[i] += to_float(o[kk][x] & 0xffff) * to_float(d[kk][x] & 0xffff);
+                    r.inner[i] += to_float(o[kk][x] >> 16) * to_float(d[kk][x] >> 16);
                 }
             }
-            r.delta[i] += shuffle_xor(r.delta[i], 1);
-            r.delta[i] += shuffle_xor(r.delta[i], 2);
+            r.inner[i] += shuffle_xor(r.inner[i], 1);
+            r.inner[i] += shuffle_xor(r.inner[i], 2);
         }
     }
 #pragma unroll
@@ -323,12 +323,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) relative_backw
     for (int n = 0; n < HEAD / 8; n++) r.dq[n][0] = r.dq[n][1] = r.dq[n][2] = r.dq[n][3] = 0.f;
 
     Position at{i0 - d0, d0, false, false};
-    if (d0 > near_from) {
+    if (d0 > near_start) {
         u32 q[HEAD / 16][4];
         load_rows(q, p.q + ((long long)batch * p.q_batch + (long long)head * p.q_head), p.q_row, i0, p.length);
         last_row_logits(r.clipped_logit, t, q);
 #pragma unroll 1
-        for (; at.d0 > near_from; at.d0 -= 64, at.j0 += 64, at.has_previous = true) step<FAR>(p, t, r, at, codes, column_random, dk, dv, dtable);
+        for (; at.d0 > near_start; at.d0 -= 64, at.j0 += 64, at.has_previous = true) step<FAR>(p, t, r, at, codes, column_random, dk, dv, dtable);
         far_gradients(t, r, dtable);
 #pragma unroll 1
         for (int d = at.d0 + 192; d >= at.d0; d -= 64) fetch_table(t, AT_T + ring_slot(d) * TABLE_TILE, d);

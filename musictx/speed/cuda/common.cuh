@@ -1,4 +1,4 @@
-// What both passes share: tiles in shared memory, and the skew in registers.
+// Common to both passes: tiles in shared memory, and the skew in registers.
 //
 // A block has 128 queries of one (batch row, head) and 8 warps; warp b has the rows r = 8 a + b. Keys come in tiles of 64:
 // column c = 8 t + w. The distance of a cell is (D0 + b - w) + 8 (a - t), where D0 = first query - first key. So with
@@ -9,8 +9,8 @@
 //
 // The 16 rows of a warp's mma are a = 0..7 (row g of the accumulator, g = lane / 4) and a = 15 - g (row g + 8). So the two
 // rows of a lane shift by g and, one tile later, by 7 - g: the second row's shifter gives the relative logits of the NEXT tile
-// (u grows by 8 a step), which are kept in 8 registers for one step. Of the previous step's n-tiles the first row needs g and
-// the second 7 - g: they share 7 registers.
+// (u grows by 8 per step), which stay in 8 registers for one step. Of the previous step's n-tiles the first row needs g and
+// the second 7 - g, so they share 7 registers.
 //
 // Names: ..._at is an address in shared memory, or an offset from its base; a vector is 16 bytes of a row.
 
@@ -39,7 +39,7 @@ struct Tile {
     int k_row, v_row, length, rows;
     u32 base;                       // of shared memory
     u32 b_at, v_at, t_at;           // this lane's rows for ldmatrix; advance16 and advance32 give the other vectors of a row
-    int g;                          // first row of this lane, first_row(lane / 4)
+    int g;                          // the first row of this lane, first_row(lane / 4)
     bool bit4, bit2, bit1;          // of g
     float c;                        // Arguments::scale
 };
@@ -50,15 +50,15 @@ DEVICE u32 select(bool p, u32 yes, u32 no) { return p ? yes : no; }
 // stores cells by distance: there the vector advances by one from row to row, and so does the 128-byte swizzle.
 DEVICE int first_row(int g) { return PERMUTED ? ((g << 1) ^ (g >> 2) * 3) & 7 : g; }
 
-// The offset in bytes of a vector in row `row` of a tile: a swizzle by which any 8 neighbouring rows cover all banks.
+// The offset in bytes of a vector within row `row` of a tile: a swizzle, so that any 8 adjacent rows cover all banks.
 DEVICE int swizzle(int row, int vector) { return (HEAD >= 64 ? vector ^ (row & 7) : vector ^ ((row >> 1) & 3)) << 4; }
 
-// The address 32 h, or 16 n, numbers after the beginning `at` of a row.
+// The address of number 32 h, or 16 n, in the row that begins at `at`.
 DEVICE u32 advance32(u32 at, int h) { return flip(at, (h & 1) * 64) + (h >> 1) * 128; }
 DEVICE u32 advance16(u32 at, int n) { return flip(at, (n & 3) * 32) + (n >> 2) * 128; }
 
 // Copies the keys and values of rows j0 to j0 + 63 to shared memory; rows beyond the length become zeros. What depends on the
-// thread is computed in each call, because keeping it would cost ten registers.
+// thread is computed again in each call, because storing it would take ten registers.
 DEVICE void fetch_keys(const Tile& t, u32 k_to, u32 v_to, int j0) {
     const int thread = thread_index(), row = thread / VECTORS, vector = thread % VECTORS;
     const u32 to = t.base + row * PITCH + swizzle(row, vector);
@@ -143,7 +143,7 @@ DEVICE void mask_later_keys(float (&c)[8][4], bool second, int g) {
     }
 }
 
-// Masks keys of other pieces; `codes` are those of all keys, and the tile begins at key j0.
+// Masks keys of other pieces; `codes` has the codes of all keys, and the tile begins at key j0.
 DEVICE void mask_other_pieces(float (&c)[8][4], const int* codes, int j0, int length, int code0, int code1) {
 #pragma unroll
     for (int n = 0; n < 8; n++) {
@@ -156,7 +156,7 @@ DEVICE void mask_other_pieces(float (&c)[8][4], const int* codes, int j0, int le
     }
 }
 
-// Whether dropout keep_weight a weight: 24 bits of a hash of a random number of the query and one of the key.
+// Whether dropout keeps a weight, by 24 bits of a hash of the random numbers of its query and its key.
 DEVICE bool keep_weight(u32 row, u32 column, int threshold) {
     u32 x = row ^ column;
     x ^= x >> 16;
@@ -166,7 +166,7 @@ DEVICE bool keep_weight(u32 row, u32 column, int threshold) {
     return (int)(x >> 8) >= threshold;
 }
 
-// The first step, an even number of tiles of 64 keys, in which a query of the block attends to a key.
+// The first step (tile of 64 keys), rounded down to an even number, in which a query of the block attends to a key.
 DEVICE int first_step(const Arguments& p, int batch, int i0) {
 #if PACKED
     float first = (float)i0;    // exact: fewer than 2^24 keys
@@ -181,7 +181,7 @@ DEVICE int first_step(const Arguments& p, int batch, int i0) {
 #endif
 }
 
-// The first step, an even number, with a distance that is not clipped.
+// The first step, rounded down to an even number, with a distance that is not clipped.
 DEVICE int first_near(int i0, int rows) { return i0 - 62 - rows >= 0 ? ((i0 - 62 - rows) / 64 + 1) & ~1 : 0; }
 
 // The index of the query in row i (0: a = g, 1: a = 15 - g) of this thread's accumulators.
@@ -216,7 +216,7 @@ DEVICE void load_rows(u32 (&r)[HEAD / 16][4], const half_t* from, int row, int i
     }
 }
 
-// The product of both rows with the table's last row: the relative logit in tiles where all distances are clipped.
+// The products of both rows with the table's last row: their relative logits in tiles where all distances are clipped.
 DEVICE void last_row_logits(float (&clipped_logit)[2], const Tile& t, const u32 (&q)[HEAD / 16][4]) {
     const u32* e = (const u32*)(t.table + ((t.rows - 1) * HEAD + 2 * (thread_index() & 3)));
     float sum[4] = {0.f, 0.f, 0.f, 0.f};
@@ -225,7 +225,7 @@ DEVICE void last_row_logits(float (&clipped_logit)[2], const Tile& t, const u32 
     clipped_logit[0] = sum[0]; clipped_logit[1] = sum[2];
 }
 
-// Stores the warp's 16 rows, each times a factor. They are transposed in 32 HEAD bytes of shared memory for each warp.
+// Stores the warp's 16 rows, each times a factor. They are reordered in 32 HEAD bytes of shared memory per warp.
 DEVICE void store_rows(half_t* to, int row, int i0, int length, const float (&x)[HEAD / 8][4], float factor0, float factor1, unsigned char* shared) {
     const int thread = thread_index(), lane = thread & 31, b = thread >> 5, g = first_row(lane >> 2), pair = 2 * (lane & 3);
     unsigned char* mine = shared + b * 16 * PITCH;

@@ -23,7 +23,7 @@
 #define WGMMA 0                 // 1: products with keys and values by WGMMA (sm_90a, HEAD 64)
 #endif
 #ifndef PERMUTED
-#define PERMUTED 0                // 1: lane group g has a permuted row (first_row in common.cuh)
+#define PERMUTED 0              // 1: lane group g has a permuted row (first_row in common.cuh)
 #endif
 
 typedef unsigned int u32;
@@ -49,7 +49,7 @@ DEVICE void copy_async16_if(u32 to, const void* from, bool condition) {
 }
 DEVICE u32 multiply_add(u32 a, u32 b, u32 c) { u32 r; asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c)); return r; }
 DEVICE u32 flip(u32 at, int bits) { return at ^ bits; }
-// The thread's index, read in each call: kept in a register it would cost one.
+// The thread's index, read again in each call so that it occupies no register.
 DEVICE int thread_index() { int r; asm volatile("mov.u32 %0, %%tid.x;" : "=r"(r)); return r; }
 DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 DEVICE void copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
@@ -94,7 +94,7 @@ DEVICE void atomic_add4(float* to, float a, float b, float c, float d) {
 // WGMMA: products of 4 warps with a tile of 64 rows of 128 bytes in the layout that NVIDIA calls 128-byte swizzle.
 // wgmma_registers: c += a x, where x^T is 16 columns of the rows at `at` or, with TRANS, x is the 16 rows at `at`.
 #define SUMS(c) "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]), "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]), "+f"(c[7][2]), "+f"(c[7][3])
-// Places are descriptor in units of 16 bytes: descriptor_address(at) + n is 16 n bytes further on.
+// Addresses in descriptors are in units of 16 bytes: descriptor_address(at) + n is 16 n bytes after `at`.
 DEVICE u32 descriptor_address(u32 at) { return ((at & 0x3ffffu) >> 4) | 0x10000u; }
 DEVICE unsigned long long descriptor(u32 address) { return ((unsigned long long)(64u | 1u << 30) << 32) | address; }
 template <int TRANS> DEVICE void wgmma_registers(float (&c)[8][4], const u32 (&a)[4], u32 at) {
@@ -117,11 +117,11 @@ DEVICE void wgmma_shared_half(float (&c)[4][4], u32 x_at, u32 y_at, bool accumul
 }
 DEVICE void wgmma_fence(float (&c)[4][4]) { asm volatile("wgmma.fence.sync.aligned;" : HALF_SUMS(c) :: "memory"); }
 DEVICE void wgmma_fence(float (&c)[8][4]) { asm volatile("wgmma.fence.sync.aligned;" : SUMS(c) :: "memory"); }
-// Waits until all but the last PENDING committed groups of products are done.
+// Waits until all but the last PENDING committed groups of products are complete.
 template <int PENDING = 0> DEVICE void wgmma_wait(float (&c)[8][4]) { asm volatile("wgmma.wait_group.sync.aligned %32;" : SUMS(c) : "n"(PENDING) : "memory"); }
 template <int PENDING = 0> DEVICE void wgmma_wait(float (&c)[4][4]) { asm volatile("wgmma.wait_group.sync.aligned %16;" : HALF_SUMS(c) : "n"(PENDING) : "memory"); }
 DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// Makes the compiler compute these registers before what follows: a product reads them after it is issued.
+// Makes the compiler compute these registers before the next operation: a product reads them after it is issued.
 DEVICE void materialise(u32 (&a)[4][4]) {
 #pragma unroll
     for (int k = 0; k < 4; k++) asm volatile("" : "+r"(a[k][0]), "+r"(a[k][1]), "+r"(a[k][2]), "+r"(a[k][3]) :: "memory");

@@ -1,4 +1,4 @@
-// Converts one array of accumulators, in the layout of backward.cu, times a factor, to the usual layout and the inputs' type.
+// Multiplies accumulators by a factor and converts them from the layout of backward.cu to row-major order and the inputs' type.
 
 enum { SHARED_BYTES = 0 };
 
@@ -10,7 +10,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) relative_finish(const __gr
     float x[16];
 #pragma unroll
     for (int i = 0; i < 16; i += 4) *(float4*)(x + i) = *(const float4*)(from + i);
-    u32 y[8];                   // the pair 8 y + 2 z is at 4 z + 2 y
+    u32 y[8];                   // the pair of numbers 8 y + 2 z and that + 1 is at 4 z + 2 y
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         const int index = 4 * (i & 3) + 2 * (i >> 2);

@@ -43,8 +43,8 @@ DEVICE void add_products(float (&c)[8][4], const Tile& t, u32 k_at, const u32 (&
 #endif
 }
 
-// One tile of 64 keys. The parity of the step is the number of its buffer. FAR: all distances are clipped. LAST: the two tiles
-// at the diagonal (parity 0: D0 = 0, parity 1: D0 = -64).
+// Processes one tile of 64 keys. The parity of the step is the index of its buffer. FAR: all distances are clipped. LAST: the two
+// tiles at the diagonal (parity 0: D0 = 0, parity 1: D0 = -64).
 template <int MODE> DEVICE void step(const Arguments& p, const Tile& t, Lane& r, int parity, int j0, int d0, const int* codes, const int* column_random) {
     copy_async_wait();
     fence_for_wgmma();
@@ -143,7 +143,7 @@ template <int MODE> DEVICE void step(const Arguments& p, const Tile& t, Lane& r,
 // grid (ceil(length / 128), batch * heads), 256 threads, SHARED_BYTES of dynamic shared memory.
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) relative_forward(const __grid_constant__ Arguments p) {
     DYNAMIC_SHARED;
-    const int i0 = ((int)gridDim.x - 1 - (int)blockIdx.x) * BLOCK_M;        // the blocks with most keys first
+    const int i0 = ((int)gridDim.x - 1 - (int)blockIdx.x) * BLOCK_M;        // the blocks with the most keys first
     const int batch = blockIdx.y / p.heads, head = blockIdx.y % p.heads;
     Tile t;
     init_tile(t, p, shared_address(shared), batch, head);
@@ -151,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) relative_forwa
     const int* column_random = DROP ? p.column_random + (long long)blockIdx.y * p.length : 0;
 
     int d0 = i0 - 64 * first_step(p, batch, i0);
-    const int near_from = i0 - 64 * first_near(i0, p.rows);
+    const int near_start = i0 - 64 * first_near(i0, p.rows);
 
     Lane r;
     load_rows(r.q, p.q + ((long long)batch * p.q_batch + (long long)head * p.q_head), p.q_row, i0, p.length);
@@ -169,11 +169,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) relative_forwa
     }
 
     fetch_keys(t, AT_K, AT_V, i0 - d0);
-    if (d0 > near_from) {
+    if (d0 > near_start) {
         copy_async_commit();
         last_row_logits(r.clipped_logit, t, r.q);
 #pragma unroll 1
-        for (; d0 > near_from; d0 -= 64) step<FAR>(p, t, r, (d0 >> 6) & 1, i0 - d0, d0, codes, column_random);
+        for (; d0 > near_start; d0 -= 64) step<FAR>(p, t, r, (d0 >> 6) & 1, i0 - d0, d0, codes, column_random);
         const u32 f0 = pack_half(r.clipped_logit[0], r.clipped_logit[0]), f1 = pack_half(r.clipped_logit[1], r.clipped_logit[1]);
 #pragma unroll
         for (int n = 0; n < 8; n++) r.next_logits[n] = f1;
