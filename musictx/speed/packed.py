@@ -25,19 +25,18 @@ from musictx.model.features import NativeForm
 from musictx.model.rounding import restored, rounded
 from musictx.model.transformer import MusicTransformer
 
-#: Outputs in a panel; numbers in a vector; inputs packed into one word of int8 weights.
-LANES, WIDTH, BYTES = 64, 16, 4
+#: Outputs in a panel; numbers in a vector; int8 numbers in a word.
+LANES, WIDTH, WORD_BYTES = 64, 16, 4
 #: The coordinate of a key for which the axis has no term.
 NOT_MEASURED = -(2**63)
-#: The largest rounding error of a weight, in units of its row's scale, for the matrix to be stored
-#: as int8.
-CLOSE = 1e-3
+#: A matrix is stored as int8 if no weight changes by more than this share of its row's scale.
+TOLERANCE = 1e-3
 
 
-def _struct(addresses: str, numbers: str = "", **others: Any) -> Any:
-    """A ctypes struct of ``addresses``, fields of ``others``' types and integers ``numbers``."""
+def _struct(addresses: str, integers: str = "", /, **types: Any) -> Any:
+    """A ctypes struct: the fields ``addresses``, then those in ``types``, then ``integers``."""
     fields: list[tuple[str, Any]] = [(name, ctypes.c_void_p) for name in addresses.split()]
-    fields += [*others.items(), *((name, ctypes.c_int64) for name in numbers.split())]
+    fields += [*types.items(), *((name, ctypes.c_int64) for name in integers.split())]
     return type("Struct", (ctypes.Structure,), {"_fields_": fields})
 
 
@@ -54,8 +53,8 @@ Layer = _struct(
 Reader = _struct("as_query as_key", "kind voices")
 Map = _struct("", norm=Norm, up=Matrix, down=Matrix)
 Model = _struct(
-    "embedding layers frequencies readers features order maps",
-    "width feedforward vocabulary gates parts", norm=Norm, output=Matrix,
+    "embedding layers frequencies readers features feature_order maps",
+    "width feedforward vocabulary gates feature_count", norm=Norm, output=Matrix,
 )  # fmt: skip
 Cache = _struct(
     "keys values key_scales value_scales ids coordinates states sums",
@@ -71,34 +70,33 @@ def panels(matrix: Tensor) -> Tensor:
 
 def byte_panels(matrix: Tensor) -> Tensor:
     """Pack (..., outputs, inputs) int8 -> (..., panels, inputs / 4, LANES, 4), zero-padded."""
-    padded = F.pad(matrix, (0, -matrix.shape[-1] % BYTES, 0, -matrix.shape[-2] % LANES))
-    return padded.unflatten(-1, (-1, BYTES)).unflatten(-3, (-1, LANES)).transpose(-3, -2)
+    padded = F.pad(matrix, (0, -matrix.shape[-1] % WORD_BYTES, 0, -matrix.shape[-2] % LANES))
+    return padded.unflatten(-1, (-1, WORD_BYTES)).unflatten(-3, (-1, LANES)).transpose(-3, -2)
 
 
-def by_panel(x: Tensor) -> Tensor:
-    """Pad the numbers of outputs, (..., outputs), with zeros to a whole number of panels."""
+def pad_to_panels(x: Tensor) -> Tensor:
+    """Pad x (..., outputs) with zeros to a whole number of panels."""
     return F.pad(x, (0, -x.shape[-1] % LANES))
 
 
 def in_bytes(matrix: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return ``rounded(matrix)``, int8 and scales, if the rounding error is negligible, as it is
-    for weights that were loaded from an int8 model folder; otherwise the matrix and None."""
+    """Return (int8 matrix, scales) if the rounding error is at most :data:`TOLERANCE`, as it is for
+    weights from an int8 model folder; otherwise (matrix, None)."""
     integers, scales = rounded(matrix)
     error = (restored(integers, scales) - matrix.float()).abs()
-    fits = bool((error <= CLOSE * scales[..., None]).all())
+    fits = bool((error <= TOLERANCE * scales[..., None]).all())
     return (integers, scales) if fits else (matrix, None)
 
 
 class Packed:
     """A copy of the current weights of ``model``.
 
-    model      the model, whose blocks are read
     reach      the largest distance between a query and a key that will occur
     features   the names of the feature structs of the C++ library, in the library's order
 
     Attributes:
     struct     the ctypes ``Model`` that C++ reads, valid as long as this object lives
-    in_bytes   whether keys and values are stored as int8, as the weights that compute them
+    in_bytes   whether to store keys and values as int8, because the weights of all qkv are int8
     """
 
     @torch.no_grad()
@@ -110,11 +108,11 @@ class Packed:
         assert isinstance(weight, Tensor)
         self.in_bytes = all(layer.qkv.scales is not None for layer in layers)
         rotations = None
-        if isinstance(model.position, Rotary):  # ``_address`` keeps them in float64
+        if isinstance(model.position, Rotary):  # ``_address`` leaves them in float64
             pairs = model.position.sizes.head_dim // 2
             rotations = self._address(frequencies(pairs, weight.device))
-        forms = [form for feature in model.features if (form := feature.native()) is not None]
-        structs = {form.struct: self._feature(form) for form in forms}
+        natives = [native for feature in model.features if (native := feature.native())]
+        structs = {native.struct: self._feature(native) for native in natives}
         self._memory += structs.values()
         addresses = {name: ctypes.addressof(struct) for name, struct in structs.items()}
         cascade = [] if model.cascade is None else model.cascade.maps
@@ -124,13 +122,13 @@ class Packed:
         ]
         self.struct = self._new(
             Model,
-            embedding=by_id(model),
+            embedding=id_embeddings(model),
             layers=layers,
             frequencies=rotations,
             readers=self._readers(model),
             features=[addresses.get(name, 0) for name in features],
-            order=[features.index(name) for name in structs],
-            parts=len(structs),
+            feature_order=[features.index(name) for name in structs],
+            feature_count=len(structs),
             maps=maps,
             norm=self._norm(model.norm),
             output=self._matrix(weight if model.output is None else model.output.weight),
@@ -141,8 +139,8 @@ class Packed:
         )
 
     def _new(self, struct: Any, **fields: Any) -> Any:
-        """Create a struct. A tensor, a sequence of structs or a sequence of integers is copied, and
-        the field gets its address. ``None`` becomes a null pointer."""
+        """Create a struct. Tensors, sequences of structs and sequences of integers are copied, and
+        the field becomes the address of the copy; ``None`` becomes a null pointer."""
         return struct(**{name: self._value(value) for name, value in fields.items()})
 
     def _value(self, x: Any) -> Any:
@@ -167,7 +165,7 @@ class Packed:
     def _matrix(self, weight: Tensor, bias: Tensor | None = None) -> Any:
         outputs, inputs = weight.shape
         weights, scales = self._in_panels(weight)
-        bias = None if bias is None else by_panel(bias)
+        bias = None if bias is None else pad_to_panels(bias)
         return self._new(
             Matrix, weights=weights, bias=bias, scales=scales, outputs=outputs, inputs=inputs
         )
@@ -180,7 +178,7 @@ class Packed:
         integers, scales = in_bytes(matrix)
         if scales is None:
             return self._address(panels(matrix)), None
-        return self._address(byte_panels(integers)), by_panel(scales)
+        return self._address(byte_panels(integers)), pad_to_panels(scales)
 
     def _norm(self, norm: nn.LayerNorm) -> Any:
         return self._new(Norm, weight=norm.weight, bias=norm.bias, epsilon=norm.eps)
@@ -248,28 +246,28 @@ class Packed:
                 readers.append(self._new(Reader, kind=0, as_query=as_query, as_key=as_key))
         return readers
 
-    def _feature(self, form: NativeForm) -> Any:
+    def _feature(self, native: NativeForm) -> Any:
         """The struct of a feature: its matrix of scores, then its fields in their order."""
-        kinds = [
-            (name, ctypes.c_int64 if isinstance(value, int) else ctypes.c_void_p)
-            for name, value in form.fields.items()
-        ]
-        struct = type(form.struct, (ctypes.Structure,), {"_fields_": [("scores", Matrix), *kinds]})
-        scores = Matrix() if form.scores is None else self._matrix(form.scores)
-        return self._new(struct, scores=scores, **form.fields)
+        types = {
+            name: ctypes.c_int64 if isinstance(value, int) else ctypes.c_void_p
+            for name, value in native.fields.items()
+        }
+        struct = _struct("", scores=Matrix, **types)
+        scores = Matrix() if native.scores is None else self._matrix(native.scores)
+        return self._new(struct, scores=scores, **native.fields)
 
 
 class Ring:
     """A ring buffer of keys and values, in the layout of the C++ step (native/cache.h).
 
     The token at position p is stored in slot p mod capacity. Keys are stored in panels of 64 slots.
-    ``keys`` and ``values`` are float32, or int8 in words of four numbers, with ``scales`` for each
-    token and head: then a step reads a quarter of the memory. ``outer`` is the number of layers,
-    rows and heads. numpy's zeros take up memory only where they are written.
+    ``keys`` and ``values`` are float32 or, with ``in_bytes``, int8 in words of four numbers, with
+    ``scales`` for each token and head; then a step reads a quarter of the memory. ``outer`` is
+    (layers, rows, heads). numpy's zeros take up memory only where they are overwritten.
     """
 
     def __init__(self, outer: tuple[int, ...], capacity: int, size: int, in_bytes: bool) -> None:
-        self._word = word = BYTES if in_bytes else 1  # numbers in a word
+        self._word = word = WORD_BYTES if in_bytes else 1  # numbers in a word
         dtype, panels = np.int8 if in_bytes else np.float32, -(-capacity // LANES)
         key_shape = *outer, panels, -(-size // word), LANES, word
         value_shape = *outer, -(-capacity // word), size + -size % WIDTH, word
@@ -289,7 +287,7 @@ class Ring:
         self.values[layer, :, :, word, :size, offset] = values.permute(2, 0, 1, 3)
 
     def select(self, rows: Tensor, used: int) -> None:
-        """Replace row i by a copy of the former row ``rows[i]``, for the first ``used`` slots."""
+        """Replace row i with a copy of the former row ``rows[i]``, in the first ``used`` slots."""
         for ring, slots in ((self.keys, LANES), (self.values, self._word)):
             count = -(-used // slots)  # panels, or words, that are in use
             for layer in ring:  # layer by layer, so that the temporary copy is small
@@ -297,18 +295,18 @@ class Ring:
         self.scales[:] = self.scales[:, :, rows]
 
 
-def by_id(model: MusicTransformer) -> Tensor:
-    """(vocab, width): the part of each token's embedding that depends on its id alone."""
+def id_embeddings(model: MusicTransformer) -> Tensor:
+    """(vocab, width): the part of a token's embedding that depends on its id alone."""
     weight = model.embedding.weight
     join = None if model.position.added is None else model.position.added.join
     return weight if join is None else weight @ join.weight[:, : weight.shape[1]].T
 
 
-def by_place(model: MusicTransformer, first: int, count: int) -> Tensor | None:
-    """(count, width): what the positions from ``first`` on add to the embedding of a token; None
-    if the position scheme never adds anything."""
+def position_embeddings(model: MusicTransformer, first: int, count: int) -> Tensor | None:
+    """(count, width): what each of ``count`` positions from ``first`` on adds to the embedding of
+    its token; None if the position scheme never adds anything."""
     scheme, weight = model.position, model.embedding.weight
     if type(scheme).embed is PositionScheme.embed and scheme.added is None:
         return None
-    nothing = weight.new_zeros(1, count, weight.shape[1])
-    return scheme.add_to_embeddings(nothing, Span(first, count))[0].contiguous()
+    zeros = weight.new_zeros(1, count, weight.shape[1])
+    return scheme.add_to_embeddings(zeros, Span(first, count))[0].contiguous()

@@ -1,9 +1,8 @@
 """Decoding on the CPU with one call of C++ per token, over a ring buffer of keys and values.
 
 The C++ step (speed/native/step.cpp) computes the forward pass of model/transformer.py for one new
-id in each row. Like the attention kernel, its library is prebuilt or compiled once. Where that
-fails, and for models that the step does not support (:func:`why_not`), decoding uses ordinary
-forward passes.
+id in each row. Like the attention kernel, its library is prebuilt or compiled once. If that fails,
+or if the step does not support the model (:func:`why_not`), decoding uses ordinary forward passes.
 """
 
 from __future__ import annotations
@@ -30,16 +29,17 @@ from musictx.speed.native import build
 from musictx.speed.packed import Packed, Ring
 
 SOURCE = Path(build.__file__).with_name("step.cpp")
-#: For how many positions the vectors added to the embedding are computed at once.
-PLACES = 256
+#: The number of positions whose embedding vectors are computed at once.
+POSITIONS_AT_ONCE = 256
 
 
 def why_not(model: MusicTransformer) -> str | None:
-    """Why the C++ step cannot be used for ``model`` on this machine, or None if it can."""
+    """Why the C++ step cannot be used for ``model`` on this machine, or None if it can. A failed
+    compilation and a feature without a C++ implementation are also printed, once."""
     if type(model) is not MusicTransformer:
         return f"it computes a MusicTransformer, not a {type(model).__name__}"
     if part := _altered(model):
-        return f"it uses only the weights, and {part} is replaced, wrapped or has hooks"
+        return f"it reads only weights, but {part} is replaced, wrapped or has hooks"
     weight, scheme = model.embedding.weight, model.position
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
         return f"it computes float32 on the CPU, not {weight.dtype} on {weight.device.type}"
@@ -52,10 +52,10 @@ def why_not(model: MusicTransformer) -> str | None:
         and all(type(reader) in (Pitch, Time, Voice) for reader in readers.values())
     )
     if not built_in:
-        return "it supports only the position schemes of musictx"
+        return "it does not support this position scheme"
     for feature in model.features:
         if feature.native() is None:
-            reason = f"the feature {feature.name} has no form in C++"
+            reason = f"the feature {feature.name} has no C++ implementation"
             _warn_once(f"generation is slower than it could be: {reason}")
             return reason
     return _missing(_headers(model))
@@ -63,18 +63,18 @@ def why_not(model: MusicTransformer) -> str | None:
 
 #: The torch layers of which an unmodified network consists.
 _LAYERS = (
-    *(nn.Embedding, nn.Linear, nn.LayerNorm, nn.GELU, nn.Dropout),
-    *(nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList),
-)
+    nn.Embedding, nn.Linear, nn.LayerNorm, nn.GELU, nn.Dropout,
+    nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList,
+)  # fmt: skip
 
 
 def _altered(model: MusicTransformer) -> str | None:
-    """The name of a module whose output does not follow from its weights alone, or None: a wrapper,
-    a module that is parametrized, quantised or compiled, or one with hooks."""
-    files = {type(feature).__module__ for feature in model.features}
+    """The name of a module whose output is not a function of its input and weights alone, or None:
+    a wrapper, a parametrized, quantised or compiled module, or one with hooks."""
+    feature_modules = {type(feature).__module__ for feature in model.features}
     for name, part in model.named_modules():
         kind = type(part)
-        built_in = kind.__module__.startswith("musictx.") or kind.__module__ in files
+        built_in = kind.__module__.startswith("musictx.") or kind.__module__ in feature_modules
         hooked = part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part)
         if hooked or not (built_in or kind in _LAYERS or isinstance(part, PositionScheme)):
             return name or type(model).__name__
@@ -86,8 +86,8 @@ Headers = tuple[tuple[str, Path], ...]
 
 def _headers(model: MusicTransformer) -> Headers:
     """(struct, header) of each feature."""
-    forms = [feature.native() for feature in model.features]
-    return tuple((form.struct, form.header) for form in forms if form is not None)
+    natives = [feature.native() for feature in model.features]
+    return tuple((native.struct, native.header) for native in natives if native is not None)
 
 
 @functools.cache
@@ -97,8 +97,8 @@ def _warn_once(message: str) -> None:
 
 @functools.cache
 def _missing(headers: Headers) -> str | None:
-    """Why the library is not available, or None. It is built now if necessary; each process tries
-    once."""
+    """Why the library is not available, or None. It is compiled now if necessary; a failure is not
+    tried again in the same process."""
     return build.failure(lambda: _library(headers), "generation is slower than it could be: ")
 
 
@@ -121,12 +121,12 @@ def _features(library: ctypes.CDLL) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
-#: Model -> the versions of its weights when they were packed, and the packed weights.
+#: Model -> (what its packed weights depend on, the packed weights).
 _PACKS: WeakKeyDictionary[MusicTransformer, tuple[object, Packed]] = WeakKeyDictionary()
 
 
 def _packed(model: MusicTransformer, reach: int, features: list[str]) -> Packed:
-    """The current weights of ``model``, packed for C++.
+    """The current weights of ``model``, packed for C++; arguments: :class:`.Packed`.
 
     Packing takes as long as fifty steps, so it is repeated only after the weights have changed.
     Sums of the weights reveal changes that torch's version counters miss.
@@ -144,13 +144,13 @@ def _packed(model: MusicTransformer, reach: int, features: list[str]) -> Packed:
 class NativeStep:
     """Run ``model`` one id at a time, for ``rows`` sequences of equal length at once.
 
-    cache     the state after the ids so far, at least one; of one row (shared by all) or ``rows``
+    cache     the cache after at least one id, with ``rows`` rows or one row, which all share
     capacity  how many of the latest ids attention covers. Once there are more, the window slides by
               one id, or, in a model with a cascade, by the group of ids that forms one token of
               the layers
 
     The weights are copied when the object is created. Raises ``ValueError`` if :func:`why_not`
-    gives a reason, and for numbers that do not fit.
+    gives a reason, or if ``rows`` or ``capacity`` is invalid.
     """
 
     def __init__(self, model: MusicTransformer, cache: Cache, *, rows: int, capacity: int) -> None:
@@ -159,25 +159,27 @@ class NativeStep:
         if rows < 1 or capacity < 1 or cache.rows not in (1, rows):
             raise ValueError(
                 f"NativeStep: rows={rows}, capacity={capacity} and a cache of {cache.rows} rows: "
-                "expected at least 1 each, and a cache of one row or of as many"
+                f"expected at least 1 each, and a cache of 1 or {rows} rows"
             )
         group = 1 if model.cascade is None else model.cascade.size
-        capacity = capacity // group + (group > 1)
+        slots = capacity // group + (group > 1)  # a token each, one more for an incomplete group
         library = _library(_headers(model))
         self._model = model
-        self._packed = _packed(model, capacity - 1, _features(library))
+        self._packed = _packed(model, slots - 1, _features(library))
         self._run = library.musictx_step
         layers, heads, width = model.config.layers, model.config.heads, model.config.width
-        size = width // heads
-        further = model.position.further
-        self.rows, self.capacity, self._group = rows, capacity, group
-        self._ring = Ring((layers, rows, heads), capacity, size, self._packed.in_bytes)
-        self._coordinates = torch.zeros(rows, further, capacity, dtype=torch.int64)
-        self._ids = torch.zeros(rows, capacity * group, dtype=torch.int64)
+        head_dim, coordinates = width // heads, model.position.further
+        self.rows, self._slots, self._group = rows, slots, group
+        self._ring = Ring((layers, rows, heads), slots, head_dim, self._packed.in_bytes)
+        self._coordinates = torch.zeros(rows, coordinates, slots, dtype=torch.int64)
+        self._ids = torch.zeros(rows, slots * group, dtype=torch.int64)
+        # The state after the last id; the sum of the embeddings of the group's ids after its first.
         self._states, self._sums = torch.zeros(2, rows, width).unbind()
         self._logits = torch.empty(rows, model.config.vocab_size)
-        self._places: Tensor | None = None
-        self._cache = packed.Cache(
+        # The embeddings of POSITIONS_AT_ONCE positions, and the first of these positions.
+        self._embeddings: Tensor | None = None
+        self._first_position: int | None = None
+        self._ring_struct = packed.Cache(
             keys=self._ring.keys.data_ptr(),
             values=self._ring.values.data_ptr(),
             key_scales=self._ring.scales[0].data_ptr(),
@@ -189,26 +191,26 @@ class NativeStep:
             rows=rows,
             layers=layers,
             heads=heads,
-            size=size,
-            capacity=capacity,
-            coordinate_count=further,
+            size=head_dim,
+            capacity=slots,
+            coordinate_count=coordinates,
             group=group,
         )
-        self._structs = ctypes.byref(self._packed.struct), ctypes.byref(self._cache)
+        self._structs = ctypes.byref(self._packed.struct), ctypes.byref(self._ring_struct)
         self._logits_address = ctypes.c_void_p(self._logits.data_ptr())
         self.load(cache)
 
     @torch.no_grad()
     def load(self, cache: Cache) -> None:
         """Continue after the ids of ``cache`` and forget the earlier state."""
-        steps = cache if isinstance(cache, KVCache) else self._load_groups(cache)
-        length = min(steps.length, self.capacity)
-        slots = torch.arange(steps.next_position - length, steps.next_position) % self.capacity
-        for layer in range(steps.layers):
+        layers = cache if isinstance(cache, KVCache) else self._load_groups(cache)
+        length = min(layers.length, self._slots)
+        slots = torch.arange(layers.next_position - length, layers.next_position) % self._slots
+        for layer in range(layers.layers):
             self._ring.write(
-                layer, slots, *(x[:, :, -length:].float() for x in steps.keys_and_values(layer))
+                layer, slots, *(x[:, :, -length:].float() for x in layers.keys_and_values(layer))
             )
-        coordinates = steps.coordinates[:, :, -length:].clone()
+        coordinates = layers.coordinates[:, :, -length:].clone()
         for n, reader in enumerate(getattr(self._model.position, "readers", {}).values()):
             if reader.labels is not None:
                 measured = torch.isin(coordinates[:, n], reader.labels)
@@ -217,22 +219,22 @@ class NativeStep:
         if isinstance(cache, KVCache):
             self._next = cache.next_position
             self._ids[:, slots] = cache.last_ids(length)
-        self._cache.length = length
-        self._cache.shared = steps.next_position if steps.rows == 1 else 0
-        self._first = -1
+        self._ring_struct.length = length
+        self._ring_struct.shared = layers.next_position if layers.rows == 1 else 0
+        self._first_position = None
 
     def _load_groups(self, cache: Any) -> KVCache:
-        """Load the ids of a cache of groups and the state of its incomplete last group; return the
-        cache of the layers."""
+        """Load the ids of a ``GroupCache`` (musictx.songs.grouped) and the state of its last group,
+        which may be incomplete; return the cache of the layers."""
         self._next = cache.length
         self._ids[:, : self._next] = cache.ids
         cascade, row, state = self._model.cascade, cache.row, cache.state
         assert cascade is not None
-        whole = F.pad(row, (0, 0, 0, self._group - row.shape[1]))
-        self._states[:] = cascade(state[:, None], whole[:, None])[:, 0, row.shape[1] - 1]
+        padded = F.pad(row, (0, 0, 0, self._group - row.shape[1]))
+        self._states[:] = cascade(state[:, None], padded[:, None])[:, 0, row.shape[1] - 1]
         self._sums[:] = row[:, 1:].sum(1)
-        steps: KVCache = cache.steps
-        return steps
+        layers: KVCache = cache.steps
+        return layers
 
     @staticmethod
     def suits(model: MusicTransformer) -> bool:
@@ -241,33 +243,33 @@ class NativeStep:
 
     def __call__(self, ids: Tensor) -> Tensor:
         """Append one id to each row, ``ids`` (rows,) int64, and return the logits (rows, vocab).
-        The next call overwrites their memory."""
+        The next call overwrites this tensor."""
         ids = ids.contiguous()
         if ids.shape != (self.rows,) or ids.dtype != torch.int64:
             raise ValueError(f"NativeStep: ids {tuple(ids.shape)}, expected ({self.rows},) int64")
-        cache = self._cache
-        cache.newest, cache.field = divmod(self._next, self._group)
-        cache.length = min(cache.length + (cache.field == 0), self.capacity)
-        place, threads = self._place(), ctypes.c_int64(torch.get_num_threads())
-        id_address = ctypes.c_void_p(ids.data_ptr())
-        self._run(*self._structs, id_address, place, self._logits_address, threads)
+        ring = self._ring_struct
+        ring.newest, ring.field = divmod(self._next, self._group)
+        ring.length = min(ring.length + (ring.field == 0), self._slots)
+        id_address, position = ctypes.c_void_p(ids.data_ptr()), self._position_embedding()
+        threads = ctypes.c_int64(torch.get_num_threads())
+        self._run(*self._structs, id_address, position, self._logits_address, threads)
         self._next += 1
         return self._logits
 
     def select(self, rows: Tensor) -> None:
-        """Replace row i by a copy of the former row ``rows[i]``; rows (rows,) int64."""
-        used = min(-(-self._next // self._group), self.capacity)
+        """Replace row i with a copy of the former row ``rows[i]``; rows (rows,) int64."""
+        used = min(-(-self._next // self._group), self._slots)
         self._ring.select(rows, used)
         for tensor in (self._coordinates, self._ids, self._states, self._sums):
             tensor[:] = tensor[rows]
 
-    def _place(self) -> ctypes.c_void_p | None:
+    def _position_embedding(self) -> ctypes.c_void_p | None:
         """The address of what the next token's position adds to its embedding, None if nothing."""
-        place = self._next // self._group
-        if not 0 <= place - self._first < PLACES or self._first < 0:
-            self._first = place
-            self._places = packed.by_place(self._model, self._first, PLACES)
-        if self._places is None:
+        position, first = self._next // self._group, self._first_position
+        if first is None or not first <= position < first + POSITIONS_AT_ONCE:
+            self._first_position = first = position
+            self._embeddings = packed.position_embeddings(self._model, first, POSITIONS_AT_ONCE)
+        if self._embeddings is None:
             return None
-        row: Tensor = self._places[place - self._first]
+        row: Tensor = self._embeddings[position - first]
         return ctypes.c_void_p(row.data_ptr())

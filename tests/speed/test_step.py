@@ -29,10 +29,10 @@ EVENTS = {"steps": [[4, 8, 1]], "starts": [[8, 14, 60]], "ends": [[14, 20, 60]]}
 
 pytestmark = compiler.needed
 
-#: Relative to the norm of the logits: in float32; of bytes, whose inputs are rounded to 1 part in
-#: 65,000 of the largest, so that of the keys and values that they make one in a hundred numbers
-#: falls to the next whole one; and where what it is compared with does not round keys and values.
-#: A wrong slot or scale is off by 0.1 and more.
+#: Tolerances relative to the norm of the logits: with float32; with int8, where inputs are rounded
+#: to 1 part in 65,000 of the largest, so that about one in a hundred keys and values is rounded to
+#: the next integer; and with int8 if the reference does not round keys and values. A wrong slot or
+#: scale causes errors of 0.1 and more.
 CLOSE, CLOSE_IN_BYTES, ROUNDED = 1e-5, 3e-3, 2e-2
 V = 24
 SCHEMES: dict[str, dict[str, Any]] = {name: {} for name in (*config.SCHEMES, ON_GRID)} | {
@@ -46,12 +46,12 @@ INTERVALS = {"name": "intervals", "inputs": [1, 4], "outputs": [1, 3], "pitches"
 
 
 def make(scheme: str = "huang", **more: Any) -> MusicTransformer:
-    """A model with random numbers everywhere; ``more`` are other arguments than those here."""
+    """A model whose parameters are all random; ``more`` overrides the arguments below."""
     torch.manual_seed(0)
-    where = position_of(**{"name": scheme, "vocab": V} | SCHEMES.get(scheme, {}))
+    position = position_of(**{"name": scheme, "vocab": V} | SCHEMES.get(scheme, {}))
     shape = {"layers": 2, "width": 32, "heads": 4, "feedforward": 48, "context": 32, "dropout": 0.4}
     features = [INTERVALS] if scheme in ("none", ON_GRID) else []
-    options = {"vocab_size": V, "position": where, "features": features} | shape | more
+    options = {"vocab_size": V, "position": position, "features": features} | shape | more
     return spread(MusicTransformer(**options).eval(), 1.5)
 
 
@@ -69,8 +69,8 @@ def same(got: Tensor, want: Tensor, close: float = CLOSE) -> None:
     assert (got - want).norm() < close * want.norm()
 
 
-def of_bytes(model: MusicTransformer) -> MusicTransformer:
-    """The model with the weights that a folder of bytes would give it."""
+def round_weights(model: MusicTransformer) -> MusicTransformer:
+    """Round the weights of the model as in an int8 model folder, and return it."""
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
@@ -78,9 +78,9 @@ def of_bytes(model: MusicTransformer) -> MusicTransformer:
     return model
 
 
-def ordinary(model: MusicTransformer, ids: Tensor, prompt: int, window: int) -> Tensor:
-    """Logits after ids prompt - 1, prompt, ...: of one pass until the cache is full, then it slides
-    by one for each id."""
+def forward(model: MusicTransformer, ids: Tensor, prompt: int, window: int) -> Tensor:
+    """Logits after ids prompt - 1, prompt, ...: by one pass until the cache is full, then by a pass
+    for each id, before which the cache slides by one."""
     with torch.no_grad():
         cache = model.new_cache(rows=len(ids), capacity=window)
         found = [model(ids[:, :window], cache=cache)[:, prompt - 1 :]]
@@ -99,8 +99,8 @@ def prefilled(model: MusicTransformer, ids: Tensor, window: int) -> Any:
 
 @pytest.fixture(params=[False, True], ids=["in_float32", "in_bytes"])
 def in_bytes(request: Any, monkeypatch: Any) -> bool:
-    """Whether weights are bytes: then caches in torch round keys and values, too, as the step in
-    C++ does."""
+    """Whether weights are int8. If so, caches in torch round keys and values, too, as the C++ step
+    does."""
     append = KVCache.append
 
     def rounding(self: KVCache, n: int, k: Tensor, v: Tensor) -> Any:
@@ -111,8 +111,8 @@ def in_bytes(request: Any, monkeypatch: Any) -> bool:
     return request.param
 
 
-#: Each scheme with two windows: full within a word of four slots or at its end, within a panel of
-#: keys or beyond, and longer than all ids.
+#: Each scheme with two windows, which end within a word of four slots or at its end, within the
+#: first panel of keys or beyond it, or after all ids.
 WINDOWS = [
     (scheme, (11, 64, 70, 150)[(i + j) % 4]) for i, scheme in enumerate(SCHEMES) for j in (0, 1)
 ]
@@ -122,12 +122,12 @@ WINDOWS = [
 def test_it_equals_a_pass_before_and_after_the_window_is_full(
     scheme: str, window: int, in_bytes: bool
 ) -> None:
-    """Up to 150 tokens: more than a panel of keys, and than the context and every table; a full
-    window slides by 40. Of weights that were bytes: over rounded keys and values."""
-    model = of_bytes(make(scheme)) if in_bytes else make(scheme)
+    """Up to 150 tokens: more than a panel of keys, the context and every table; a full window
+    slides by 40. With int8 weights, both have rounded keys and values."""
+    model = round_weights(make(scheme)) if in_bytes else make(scheme)
     ids = torch.randint(V, (2, min(window + 40, 150)))
     close = CLOSE_IN_BYTES if in_bytes else CLOSE
-    same(stepped(model, ids, 5, window), ordinary(model, ids, 5, window), close)
+    same(stepped(model, ids, 5, window), forward(model, ids, 5, window), close)
 
 
 @pytest.mark.parametrize(
@@ -137,17 +137,17 @@ def test_it_equals_a_pass_before_and_after_the_window_is_full(
         {"tied": False, "width": 48, "heads": 2, "layers": 1},
         {"width": 160, "heads": 1, "feedforward": 65},
         {"vocab_size": 300},
-        {"width": 30, "heads": 3, "feedforward": 70},  # bytes that fill no whole words of four
+        {"width": 30, "heads": 3, "feedforward": 70},  # no whole words of four int8
         {"position": {"name": "rotary", "periods": [4, 6], "concat_sinusoids": 8}},
     ],
     ids=str,
 )
 def test_every_shape(shape: dict[str, Any]) -> None:
     model = make("huang", **shape)
-    ids = torch.randint(V, (3, 300))  # what is added by places is computed for 256 at a time
+    ids = torch.randint(V, (3, 300))  # 256 position embeddings are computed at once
     for close in (CLOSE, ROUNDED):
         same(stepped(model, ids, 3, 400), model(ids).detach()[:, 2:], close)
-        of_bytes(model)
+        round_weights(model)
 
 
 def sounds(rows: int) -> Tensor:
@@ -169,8 +169,8 @@ NOISY = [
 ]
 SOUNDS = {"name": "sounding", **EVENTS, "loudness": [[20, 24, 1]]}
 CONDITIONS = {"name": "conditions", **test_conditions.GIVEN}
-#: (how many ids there are, ids for a number of rows, the features): several at a time, since each
-#: set of them is compiled.
+#: (vocab_size, number of rows -> ids, features). Several features at a time, because each
+#: combination is compiled.
 FEATURES: list[tuple[int, Callable[[int], Tensor], list[dict[str, Any]]]] = [
     (VOCAB, music, VOICED),
     (VOCAB, music, NOISY),
@@ -190,12 +190,12 @@ def test_features(
     model = make(vocab_size=vocab_size, features=features)
     ids = pieces(3)[:, : window + 40]
     for close in (CLOSE, ROUNDED):
-        same(stepped(model, ids, 3, window), ordinary(model, ids, 3, window), close)
-        of_bytes(model)
+        same(stepped(model, ids, 3, window), forward(model, ids, 3, window), close)
+        round_weights(model)
 
 
 def windows(rows: int, length: int) -> Tensor:
-    """Bars that repeat each other, some of them known ahead."""
+    """Bars that repeat each other, some of them given in advance."""
     return torch.tensor([test_lookahead.window(seed, stop=12)[:length] for seed in range(rows)])
 
 
@@ -210,20 +210,20 @@ def windows(rows: int, length: int) -> Tensor:
     ids=str,
 )
 def test_groups_of_ids_as_one_token(shape: dict[str, Any], prompt: int) -> None:
-    made, ids = test_grouped.model(**shape), windows(2, 405)
-    want = made(ids).detach()[:, prompt - 1 :]
-    same(stepped(made, ids, prompt, 405), want)
+    model, ids = test_grouped.model(**shape), windows(2, 405)
+    want = model(ids).detach()[:, prompt - 1 :]
+    same(stepped(model, ids, prompt, 405), want)
 
 
-def test_groups_go_on_after_another_window_and_in_other_rows(in_bytes: bool) -> None:
+def test_groups_continue_after_load_and_select(in_bytes: bool) -> None:
     model, ids, order = test_grouped.model(), windows(3, 400), torch.tensor([2, 0, 0])
     if in_bytes:
-        of_bytes(model)
+        round_weights(model)
     with torch.no_grad():
         step = NativeStep(model, prefilled(model, ids[:1, :33], 400), rows=3, capacity=400)
         for token in ids[:, 33:72].unbind(1):
             step(token)
-        step.load(prefilled(model, ids[:, :200], 400))  # as where a full window is read again
+        step.load(prefilled(model, ids[:, :200], 400))  # as when a full window is read again
         found = [step(token).clone() for token in ids[:, 200:282].unbind(1)]
         step.select(order)
         found += [step(token).clone() for token in ids[order, 282:].unbind(1)]
@@ -235,7 +235,7 @@ def test_groups_go_on_after_another_window_and_in_other_rows(in_bytes: bool) -> 
 def test_any_number_of_threads_gives_the_same_bits() -> None:
     model = make(width=512, heads=8, feedforward=1024, layers=1)
     ids = torch.randint(V, (2, 40))
-    before, found = torch.get_num_threads(), []
+    previous, found = torch.get_num_threads(), []
     start = prefilled(model, ids[:, :3], 4)
     try:
         for threads in (1, 2, 3):
@@ -243,13 +243,13 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
             step = NativeStep(model, start, rows=2, capacity=40)
             found.append(torch.stack([step(t).clone() for t in ids[:, 3:].unbind(1)]))
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(previous)
     assert torch.equal(found[0], found[1])
     assert torch.equal(found[0], found[2])
 
 
 def test_a_library_of_more_features_in_another_order(monkeypatch) -> None:
-    """As it comes along in a wheel, for models of any of them."""
+    """As in a wheel, whose library serves models with any of its features."""
     model = make(vocab_size=VOCAB, features=VOICED)  # the last one scales what the others add
     headers = step_room._headers(model)
     noise = Path(chorale.__file__).parent / "features/noise.h"
@@ -259,12 +259,12 @@ def test_a_library_of_more_features_in_another_order(monkeypatch) -> None:
     )
     monkeypatch.setattr(step_room, "_library", lambda headers: library)
     ids = music(3)[:, :60]
-    same(stepped(model, ids, 2, 60), ordinary(model, ids, 2, 60))
+    same(stepped(model, ids, 2, 60), forward(model, ids, 2, 60))
 
 
 @pytest.mark.parametrize("without", ["-mno-avx512f", "-mno-avx2"])
-def test_a_cpu_without_products_of_small_numbers(without: str, monkeypatch) -> None:
-    """Of bytes AVX2 multiplies pairs too; without it, inputs stay float32."""
+def test_a_cpu_without_avx512_or_avx2(without: str, monkeypatch) -> None:
+    """AVX2 also multiplies pairs of int16; without it, inputs stay float32."""
     if platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip("not an x86 processor")
     monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, without))
@@ -276,12 +276,12 @@ def test_a_cpu_without_products_of_small_numbers(without: str, monkeypatch) -> N
         got = stepped(model, ids, 7, 80)
         same(got, model(ids).detach()[:, 6:], close)
         assert torch.equal(got[2:3, 1:], stepped(model, ids[2:3], 7, 80)[:, 1:])
-        of_bytes(model)
+        round_weights(model)
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-def test_what_is_no_number_stays_none(in_bytes: bool, bad: float) -> None:
-    model = of_bytes(make("huang")) if in_bytes else make("huang")
+def test_nan_and_infinity_give_nan(in_bytes: bool, bad: float) -> None:
+    model = round_weights(make("huang")) if in_bytes else make("huang")
     with torch.no_grad():
         model.blocks[0].attention_norm.weight[3] = bad
     step = NativeStep(model, prefilled(model, torch.ones(1, 2).long(), 9), rows=1, capacity=9)
@@ -289,9 +289,9 @@ def test_what_is_no_number_stays_none(in_bytes: bool, bad: float) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["huang", "shaw", "two_d", "huang_local"])
-def test_rows_that_begin_alike_share_it_bit_for_bit(scheme: str, in_bytes: bool) -> None:
-    """Read once for all rows, until it has slid out of the window; more than a panel of it."""
-    model = of_bytes(make(scheme)) if in_bytes else make(scheme)
+def test_rows_with_a_shared_beginning_equal_single_rows(scheme: str, in_bytes: bool) -> None:
+    """The beginning, more than a panel, is read once for all rows until it leaves the window."""
+    model = round_weights(make(scheme)) if in_bytes else make(scheme)
     ids = torch.randint(V, (6, 150))
     ids[:, :100] = ids[:1, :100]
     once, each = (prefilled(model, ids[:rows, :100], 110) for rows in (1, 6))

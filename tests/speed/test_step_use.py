@@ -1,4 +1,4 @@
-"""Which networks are stepped in C++, weights that change, and the ids that generation draws."""
+"""The C++ step: which models it supports, invalid arguments, changed weights and caches."""
 
 import pytest
 import torch
@@ -7,13 +7,13 @@ from musictx.model.features import Feature
 from musictx.sampling import engine
 from musictx.speed.step import NativeStep, why_not
 from tests import compiler
-from tests.speed.test_step import V, make, of_bytes, prefilled, same
+from tests.speed.test_step import V, make, prefilled, round_weights, same
 
 pytestmark = compiler.needed
 
 
 class Silent(Feature):
-    """Adds nothing, and has no form in C++."""
+    """Adds nothing, and has no C++ implementation."""
 
     name = "silent"
 
@@ -21,40 +21,40 @@ class Silent(Feature):
         super().__init__()
 
 
-def test_a_feature_without_a_form_in_cpp_is_stepped_in_torch_and_said_once(capsys) -> None:
+def test_a_feature_without_a_cpp_implementation_is_not_supported_and_printed_once(capsys) -> None:
     model = make(features=[{"name": f"{__name__}:Silent"}])
     for _ in range(2):
-        assert "silent has no form in C++" in str(why_not(model))
+        assert "silent has no C++ implementation" in str(why_not(model))
         assert engine.chosen("auto", model) == "growing"
-    assert capsys.readouterr().err.count("the feature silent has no form in C++") == 1
+    assert capsys.readouterr().err.count("the feature silent has no C++ implementation") == 1
 
 
-def test_other_numbers_of_rows_and_ids_are_refused() -> None:
+def test_invalid_numbers_of_rows_and_ids_are_refused() -> None:
     model = make()
     cache = prefilled(model, torch.ones(2, 2).long(), 4)
     for rows, capacity in ((0, 4), (3, 4), (2, 0)):
-        named = f"rows={rows}, capacity={capacity} and a cache of 2 rows: expected"
-        with pytest.raises(ValueError, match=named):
+        message = f"rows={rows}, capacity={capacity} and a cache of 2 rows: expected"
+        with pytest.raises(ValueError, match=message):
             NativeStep(model, cache, rows=rows, capacity=capacity)
     with pytest.raises(ValueError, match=r"expected \(2,\) int64"):
         NativeStep(model, cache, rows=2, capacity=4)(torch.ones(3).long())
 
 
-def test_weights_are_read_again_where_they_changed() -> None:
-    model = of_bytes(make("huang"))
-    up, found = model.blocks[0].feedforward[0], []
+def test_changed_weights_are_packed_again() -> None:
+    model = round_weights(make("huang"))
+    up, results = model.blocks[0].feedforward[0], []
 
     def in_place() -> None:
         with torch.no_grad():
             up.bias[3] += 1
 
-    def behind() -> None:  # of the count of changes
+    def without_version() -> None:  # torch does not count this change
         up.bias.data[3] += 1
 
     def replaced() -> None:
         up.bias = torch.nn.Parameter(up.bias.detach() + 1)
 
-    for change in (lambda: None, in_place, behind, replaced):
+    for change in (lambda: None, in_place, without_version, replaced):
         change()
         steps = [
             NativeStep(model, prefilled(model, torch.ones(1, 2).long(), 9), rows=1, capacity=9)
@@ -62,20 +62,20 @@ def test_weights_are_read_again_where_they_changed() -> None:
         ]
         first, second = (step(torch.ones(1).long()).clone() for step in steps)
         assert torch.equal(first, second)
-        assert not any(torch.equal(first, before) for before in found)
-        found.append(first)
+        assert not any(torch.equal(first, result) for result in results)
+        results.append(first)
 
 
 @pytest.mark.parametrize(("scheme", "capacity"), [("huang", 6), ("two_d", 13)])
 @torch.no_grad()
-def test_a_cache_that_has_slid_is_taken_over_where_another_was(scheme: str, capacity: int) -> None:
-    """Its tokens go to the slots of their positions; of too many the last remain."""
+def test_a_cache_that_has_slid_replaces_another(scheme: str, capacity: int) -> None:
+    """Tokens go to the slots of their positions; if there are too many, the last remain."""
     model = make(scheme)
     ids = torch.randint(V, (2, 20))
-    taken = NativeStep(model, prefilled(model, ids[:1, :9], 9), rows=2, capacity=capacity)
+    step = NativeStep(model, prefilled(model, ids[:1, :9], 9), rows=2, capacity=capacity)
     cache = prefilled(model, ids[:, :15], 20)
     cache.slide(4)  # positions 4..14
-    taken.load(cache)
+    step.load(cache)
     for token in ids[:, 15:].split(1, dim=1):
         cache.slide(max(0, cache.length - capacity + 1))
-        same(taken(token[:, 0]), model(token, cache=cache)[:, 0])
+        same(step(token[:, 0]), model(token, cache=cache)[:, 0])

@@ -1,12 +1,12 @@
-// GEMM with bfloat16 operands and float32 accumulators, by the CPU's own instruction (AVX-512 BF16).
+// GEMM with bfloat16 operands and float32 accumulators, by an instruction of the CPU (AVX-512 BF16).
 //
 // The instruction multiplies pairs: to each of 16 accumulators it adds x0 y0 + x1 y1, where 0 and 1 are
 // neighbours along the dimension that is summed over (k). So b is packed into panels of TILE_COLUMNS columns
-// of such pairs, and each pair of a is broadcast. Rows of a already consist of pairs; a transposed a is
-// packed: two of its rows are interleaved.
+// of such pairs, and each pair of a is broadcast. Rows of a already consist of pairs; of a transposed a, two
+// rows at a time are interleaved.
 //
-// torch's GEMM computes bfloat16 at the speed of float32 on CPUs of AMD (MKL 2024.2). On CPUs with AMX, which
-// this file does not use, library.py takes torch's; the two were not compared there.
+// On AMD CPUs torch's GEMM is no faster in bfloat16 than in float32 (MKL 2024.2). On CPUs with AMX, which this
+// file does not use, library.py chooses torch's GEMM; the two were not compared there.
 //
 // The instruction treats subnormal numbers as zero.
 #pragma once
@@ -104,14 +104,14 @@ inline void pack_b(bool transposed, const uint16_t* b, int ldb, int n, int k, ui
   }
 }
 
-// Pair p of row r of the operand a begins at first + r * row + p * pair. With an odd k, the second number of
-// the last pair is not read.
+// The operand a: pair p of row r begins at first + r * row + p * pair. If k is odd, the second number of the
+// last pair is not read.
 struct Rows {
   const uint16_t* first;
   ptrdiff_t row, pair;
 };
 
-// c (rows, columns) = alpha a panel + beta c.
+// c (rows, columns) = alpha a panel + beta c, for a (rows, k) and a panel (pair_count(k), TILE_COLUMNS).
 template <int rows>
 inline void micro_kernel(const Rows& a, int k, const uint32_t* panel, float alpha, float beta, float* c,
                          ptrdiff_t ldc, int columns) {
@@ -148,7 +148,7 @@ inline void micro_kernel(const Rows& a, int k, const uint32_t* panel, float alph
   }
 }
 
-// The same for `rows` <= most, a number that is known only at run time.
+// Calls the micro-kernel for `rows`, which is known only at run time and at most `most`.
 template <int most>
 inline void edge_kernel(int rows, const Rows& a, int k, const uint32_t* panel, float alpha, float beta,
                         float* c, ptrdiff_t ldc, int columns) {
@@ -160,8 +160,8 @@ inline void edge_kernel(int rows, const Rows& a, int k, const uint32_t* panel, f
   }
 }
 
-// c (m, n) = alpha a b + beta c, with row strides lda, ldb, ldc. 't' reads a as (k, m) and b as (n, k).
-// packed_a, needed if ta is 't', and packed_b are memory of packed_a_size(m, k) and packed_b_size(n, k).
+// c (m, n) = alpha a b + beta c, with row strides lda, ldb, ldc; ta, tb: as in numbers.h.
+// packed_a (needed if ta is 't') and packed_b are memory of packed_a_size(m, k) and packed_b_size(n, k) pairs.
 inline void gemm(char ta, char tb, int m, int n, int k, float alpha, const uint16_t* a, int lda,
                  const uint16_t* b, int ldb, float beta, float* c, int ldc, uint32_t* packed_a,
                  uint32_t* packed_b) {

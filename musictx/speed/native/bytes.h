@@ -1,6 +1,6 @@
-// Weights in int8, from -127 to 127: four inputs in a word. Each output of a matrix has a scale
-// (Matrix::scales), and so has each cached key and value (cache.h). They take a quarter of the memory of
-// float32, and for one row reading the weights takes most of the time.
+// The format of int8 weights from -127 to 127 (lanes.h): four inputs in a word. Each output of a matrix has a
+// scale (Matrix::scales), and so has each cached key and value (cache.h). int8 takes a quarter of the memory of
+// float32; with one row, most of the time is spent reading weights.
 //
 // If the CPU can multiply pairs of int16 and add both products in one instruction, inputs are quantised to
 // int16 with a scale for each row. This takes a fifth of the instructions of four conversions to float32,
@@ -69,7 +69,7 @@ struct Bytes {
     float scale;
   };
 
-  // Scales the largest number to 32767, or to less if sums with weights of +-127 could overflow int32.
+  // Scales x so that its largest number is 32767, or less if sums with weights of 127 could overflow int32.
   static Prepared prepare(const float* x, int64_t count, Input* to) {
     constexpr float LARGEST = 32767.0f, SUM = 2130706432.0f / 127.0f;  // 2^31 - 2^24
     const auto [largest, total] = magnitude(x, count);

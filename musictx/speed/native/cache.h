@@ -1,7 +1,7 @@
-// The cache of a step of decoding and the terms of a position scheme (attention/terms.py explains them).
+// The cache of the decoding step, and the terms of a position scheme (attention/terms.py explains them).
 //
-// The cache is a ring buffer: the token at position p is in slot p mod capacity. Keys lie in panels of 64
-// slots (lanes.h) and values in groups of slots.
+// The cache is a ring buffer: the token at position p is in slot p mod capacity. Keys are stored in panels of
+// 64 slots (lanes.h), values in groups of slots.
 #pragma once
 #include <type_traits>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace {
 
-constexpr int64_t CHANNELS = 16;  // values are padded to a multiple of this many
+constexpr int64_t CHANNELS = 16;  // the channels of values are padded to a multiple of this number
 constexpr int64_t NOT_MEASURED = INT64_MIN;  // the coordinate of a key for which an axis has no term
 
 struct Axis {
@@ -30,7 +30,7 @@ struct Terms {
   const uint32_t* value_table;  // float32 (value_heads, distances of the first axis, channels); may be null
   double scale;
   int64_t count, value_heads;
-  int64_t block;  // the block length of local attention; 0: attention is not local
+  int64_t block;  // the block length of local attention; 0: all tokens are attended to
 };
 
 // Slots begin .. end - 1 of the ring; the distance of slot s to the query is query_slot - s.
@@ -38,8 +38,8 @@ struct Segment {
   int64_t begin, end, query_slot;
 };
 
-// The slots that the newest token attends to: `length` tokens in one segment or, where they wrap around
-// the end of the ring, two: the older tokens, then the newer ones.
+// The slots of the `length` tokens that the newest token attends to: one segment or, if they wrap around the
+// end of the ring, two, the older tokens first.
 struct Window {
   Segment segments[2];
   int64_t count, length, first_slot, last_slot;
@@ -49,32 +49,32 @@ struct Window {
   const Segment* end() const { return segments + count; }
 };
 
-// The cached tokens: `length` of them, the newest at position `newest`. A token is one id, or a group of
-// ids (songs/grouped.py), of which `field` + 1 are known; the layers read it with its first id.
+// `length` tokens, the newest at position `newest`. A token is one id, or a group of ids (songs/grouped.py); the
+// newest token has `field` + 1 ids so far. The layers run when its first id arrives.
 struct Cache {
   // In words of a format, Float32 or Bytes: (layers, rows, heads, panels, groups of the size, 64) and
   // (layers, rows, heads, groups of the capacity, channels).
   uint32_t *keys, *values;
   float *key_scales, *value_scales;  // of Bytes (layers, rows, heads, slots); else null
   int64_t *ids, *coordinates;  // (rows, capacity, group), (rows, coordinate_count, capacity)
-  // (rows, width) each: the state after the last id; the sum of the embeddings of the group's further ids.
+  // (rows, width): the state after the last id; the sum of the embeddings of the group's ids after its first.
   float *states, *sums;
   int64_t rows, layers, heads, size, capacity, coordinate_count, newest, length;
   int64_t group, field;
-  int64_t shared;  // tokens at positions before this are the same in all rows
+  int64_t shared;  // tokens at positions below this one are the same in all rows
 
   int64_t channels() const { return (size + CHANNELS - 1) / CHANNELS * CHANNELS; }
   int64_t slots() const { return (capacity + LANES - 1) / LANES * LANES; }
   int64_t head(int64_t layer, int64_t row, int64_t head) const {
     return (layer * rows + row) * heads + head;
   }
-  // A segment of slots with the same tokens in all rows: row 0 is read in place of every row.
+  // The slots with the same tokens in all rows, which are read from row 0. Empty if they wrap around.
   Segment shared_slots() const {
     const int64_t oldest = newest - length + 1, begin = oldest % capacity;
     const int64_t end = (shared - 1) % capacity + 1;
     return shared > oldest && begin < end ? Segment{begin, end, 0} : Segment{0, 0, 0};
   }
-  // With blocks, local attention: the query's block and the one before it.
+  // The tokens to attend to: all, or with a block length those of the query's block and the previous one.
   Window window(int64_t block) const {
     int64_t count = length;
     if (block)
@@ -97,7 +97,7 @@ void store_newest(const Cache& cache, int64_t layer, int64_t row, int64_t head, 
   uint32_t* values = cache.values + group * cache.channels();
   const auto write = [&](const auto* key, const auto* value) {
     using Number = std::remove_cvref_t<decltype(*key)>;
-    // Each group of a key is in another cache line, far from the last: fetch all of them at once.
+    // The groups of a key are in distant cache lines: fetch all of them at once.
     for (int64_t d = 0; d < cache.size; d += GROUP)
       __builtin_prefetch(keys + d / GROUP * LANES, 1);
     for (int64_t d = 0; d < cache.size; d++) {

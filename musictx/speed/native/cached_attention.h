@@ -1,8 +1,8 @@
 // Attention of one new token over the cached tokens, with every term that a position scheme can have.
 //
-// The logits of 64 slots, the logits of 64 distances and the channels of the output are each lanes of the
-// same product (lanes.h). The slots that a query attends to are one or two segments of the ring buffer
-// (cache.h); within each the distance falls by one from slot to slot.
+// The products of lanes.h compute the logits of 64 slots, the relative logits of 64 distances, or channels of the
+// output, each in its own lane. The slots that a query attends to are one or two segments of the ring buffer
+// (cache.h); within a segment the distance decreases by one from slot to slot.
 #pragma once
 #include <vector>
 
@@ -10,7 +10,7 @@
 
 namespace {
 
-// Memory of one thread, for one head of several rows, row after row.
+// The memory of one thread, for one head of several rows.
 template <class Format>
 struct Scratch {
   std::vector<float> logits, scaled_weights, by_distance, content, position, outputs, totals;
@@ -20,7 +20,7 @@ struct Scratch {
   Inputs<Bytes> position_bytes;  // for int8 tables
 };
 
-// products (rows, 64), with `stride` numbers to a row, = rows of inputs from `row` on times one panel.
+// products (rows, 64) = the rows of inputs from `row` on times one panel. Stride: from row to row of products.
 template <class Format, int rows>
 inline void multiply_panel(const uint32_t* panel, const Inputs<Format>& x, int64_t row,
                            float* products, int64_t stride) {
@@ -32,7 +32,7 @@ inline void multiply_panel(const uint32_t* panel, const Inputs<Format>& x, int64
                    Format::value(sums[r * LANES / WIDTH + v], x.prepared[row + r]));
 }
 
-// sums (rows, channels) += weights (rows, count groups), `stride` groups to a row, times values.
+// sums (rows, channels) += weights (rows, `count` groups) times values. Stride: groups from row to row of weights.
 template <class Format, int rows>
 void add_weighted_values(const uint32_t* values, int64_t channels,
                          const typename Format::Input* weights, int64_t stride, int64_t count,
@@ -48,11 +48,11 @@ void add_weighted_values(const uint32_t* values, int64_t channels,
   for (; channel < channels; channel += WIDTH) add_vectors.template operator()<1>(channel);
 }
 
-// Adds by_distance[row of the distance] to the logits of a segment, for an axis by the order of tokens.
+// Adds by_distance[axis.row(distance)] to each logit of a segment, for an axis of the order of tokens.
 inline void add_by_order(const Axis& axis, const Segment& segment, const float* by_distance,
                          float* logits) {
   const auto [begin, end, query_slot] = segment;
-  // Distances before slot `inner` are clipped to `high`, those from slot `clipped` on to `low`.
+  // Distances of slots below `inner` are clipped to `high`, those of slots from `clipped` on to `low`.
   const int64_t inner = std::clamp(query_slot - axis.high, begin, end);
   const int64_t clipped = std::clamp(query_slot - axis.low + 1, inner, end);
   const float* descending = by_distance + query_slot - axis.low;
@@ -61,7 +61,7 @@ inline void add_by_order(const Axis& axis, const Segment& segment, const float* 
   for (int64_t s = clipped; s < end; s++) logits[s] += by_distance[0];
 }
 
-// logits -> e^(logit - the highest) in the window; returns their sum.
+// Replaces the logits in the window with e^(logit - highest logit); returns their sum.
 inline float exponentials(float* logits, const Window& window) {
   float highest = -INFINITY, sum = 0.0f;
   for (const Segment& segment : window)
@@ -76,8 +76,8 @@ inline float exponentials(float* logits, const Window& window) {
   return sum;
 }
 
-// Attention in one head of one layer, for `rows` rows from `first_row` on. The newest tokens' keys and
-// values are in the cache already. What all rows share is read once for all of them, from row 0.
+// Attention in one head of one layer, for `rows` rows from `first_row` on. The cache already has the keys and
+// values of the newest tokens. Tokens that all rows share are read once for all rows, from row 0.
 template <class Format>
 struct HeadAttention {
   const Terms& terms;
@@ -151,7 +151,7 @@ struct HeadAttention {
 
   // Adds the terms of one axis; query_coordinates (rows, coordinate_count).
   void add_relative_logits(const Axis& axis, const int64_t* query_coordinates) {
-    // The rows of the table that may occur: of the order of tokens only the distances in the window.
+    // The rows of the table to compute: for the order of tokens only those of distances in the window.
     const bool by_order = axis.coordinate < 0;
     const int64_t first = by_order ? axis.row(0) : 0;
     const int64_t last = by_order ? axis.row(window.length - 1) : axis.high - axis.low;
@@ -209,13 +209,13 @@ struct HeadAttention {
     }
   }
 
-  // Logits become weights, whose sum is `totals`.
+  // Turns the logits into weights and sums them in `totals`.
   void compute_weights() {
     scratch.totals.resize(rows);
     for (int64_t r = 0; r < rows; r++)
       scratch.totals[r] = exponentials(&scratch.logits[r * slots], window);
     const float* weights = scratch.logits.data();
-    if (cache.value_scales) {  // each weight times its value's scale; 0 outside the window
+    if (cache.value_scales) {  // multiply each weight by its value's scale; 0 outside the window
       scratch.scaled_weights.assign(rows * slots, 0.0f);
       for (int64_t r = 0; r < rows; r++) {
         const float* scales = cache.value_scales + cache_head(first_row + r) * slots;
@@ -233,7 +233,7 @@ struct HeadAttention {
   void sum_values() {
     scratch.sums.clear();
     scratch.sums.resize(rows * channels / WIDTH);
-    // Groups of slots, each once, even where both segments have slots of the same group.
+    // Each group of slots is added once, even if both segments have slots in it.
     const int64_t begin = window.first_slot / Format::GROUP;
     const int64_t end = groups<Format>(window.last_slot + 1);
     if (!window.wraps()) {
@@ -250,7 +250,7 @@ struct HeadAttention {
                                    scratch.weight_inputs.prepared[r]));
   }
 
-  // Adds the groups of slots begin .. end - 1; those that all rows share for all rows at once.
+  // Adds the groups of slots begin .. end - 1: first and last row by row, between them shared ones at once.
   void sum_groups(int64_t begin, int64_t end) {
     const auto add = [&]<int count>(int64_t r, int64_t values_row, int64_t from, int64_t to) {
       const Inputs<Format>& weights = scratch.weight_inputs;
@@ -270,7 +270,7 @@ struct HeadAttention {
       add.template operator()<1>(r, first_row + r, shared_end, end);
   }
 
-  // Adds the value table, by the sums of the weights of each distance.
+  // Adds the value table, weighted with the sum of the weights at each distance.
   void add_value_table() {
     const Axis& axis = terms.axes[0];
     const int64_t distances = axis.distances();
@@ -287,7 +287,7 @@ struct HeadAttention {
     }
   }
 
-  // out (rows, size), with out_stride numbers to a row, from rotated queries q, with q_stride.
+  // Computes out (rows, size), with row stride out_stride, from the rotated queries q, with row stride q_stride.
   void run(const float* q, int64_t q_stride, const int64_t* query_coordinates, float* out,
            int64_t out_stride) {
     scale_queries(q, q_stride);

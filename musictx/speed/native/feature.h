@@ -1,9 +1,9 @@
-// The interface of a feature of the ids so far in the step of decoding, for one new token. A feature is a
-// struct with tables and numbers (``NativeForm`` in model/features/base.py), in a header next to its Python
-// file, which documents it and is its specification.
+// The interface of features in the C++ decoding step. A feature is a struct with tables and numbers
+// (``NativeForm`` in model/features/base.py), in a header next to its Python file. The Python file documents
+// the feature and is its specification.
 //
-// `read` computes everything anew from the ids, oldest first: a thousand ids take microseconds, and there is
-// no state to maintain when rows are dropped, copied or cut.
+// `read` computes everything anew from the cached ids. A thousand ids take microseconds, and there is no state
+// to maintain when rows are dropped or copied or the window slides.
 #pragma once
 #include <vector>
 
@@ -16,7 +16,7 @@ struct History {
   const int64_t* ids;
   int64_t count, place;
 
-  // The id n places before the new one, -1 if it is not cached.
+  // The id n positions before the new one, -1 if it is not cached.
   int64_t back(int64_t n) const { return n < count ? ids[count - 1 - n] : -1; }
 };
 
@@ -26,9 +26,9 @@ inline void add(float* x, const float* more, int64_t width) {
 
 struct None {};
 
-// The base of features: members that a feature does not define do nothing.
+// The base of features: the member functions do nothing unless a feature defines its own.
 struct Feature {
-  Matrix scores;      // is multiplied with the output of the network for `score`; may have no outputs
+  Matrix scores;      // multiplied by the network's output for `score`; may have no outputs
   using Seen = None;  // the result of `read` for one row
 
   template <class Seen>

@@ -1,4 +1,4 @@
-// Weights in float32: one input in a word.
+// The format of float32 weights (lanes.h): one number in each word.
 #pragma once
 #include <algorithm>
 

@@ -1,7 +1,7 @@
-// GEMM in float32, for a torch that exports none (Windows).
+// GEMM in float32, for builds of torch that export none (Windows).
 //
-// b is packed into panels of TILE_COLUMNS columns and DEPTH rows. A panel stays in the first-level cache while
-// the micro-kernel multiplies it with all rows of a.
+// b is packed into panels of TILE_COLUMNS columns and DEPTH rows. A panel stays in the L1 cache while the
+// micro-kernel multiplies all rows of a by it.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -46,7 +46,7 @@ inline void micro_kernel(const float* a, ptrdiff_t a_row, ptrdiff_t a_column, in
   }
 }
 
-// The same for `rows` <= most, a number that is known only at run time.
+// Calls the micro-kernel for `rows`, which is known only at run time and at most `most`.
 template <int most>
 inline void edge_kernel(int rows, const float* a, ptrdiff_t a_row, ptrdiff_t a_column, int k,
                         const float* panel, float alpha, float beta, float* c, ptrdiff_t ldc, int columns) {
@@ -58,7 +58,7 @@ inline void edge_kernel(int rows, const float* a, ptrdiff_t a_row, ptrdiff_t a_c
   }
 }
 
-// c (m, n) = alpha a b + beta c, with row strides lda, ldb, ldc. 't' reads a as (k, m) and b as (n, k).
+// c (m, n) = alpha a b + beta c, with row strides lda, ldb, ldc; ta, tb: as in numbers.h.
 inline void gemm(char ta, char tb, int m, int n, int k, float alpha, const float* a, ptrdiff_t lda,
                  const float* b, ptrdiff_t ldb, float beta, float* c, ptrdiff_t ldc) {
   const ptrdiff_t a_row = ta == 't' ? 1 : lda, a_column = ta == 't' ? lda : 1;

@@ -1,11 +1,11 @@
 // Causal relative attention on the CPU, forward and backward, by blocks of queries.
 //
-// The algorithm is that of speed/chunked, with the keys divided too: the logits of a block of queries and a
-// run of keys (a panel) stay in the cache however long the sequence is.
+// The algorithm is that of speed/chunked, but the keys are divided, too: the logits of a block of queries and
+// consecutive keys (a panel) fit into the CPU's cache, however long the sequence is.
 //
 // For m queries and w keys let d be the largest distance between them and P = Q E^T, where row c of E belongs
 // to distance d - c. The relative logit of query r and key j is in column j + (m-1-r) of P. P has n columns:
-// w + m - 1, or w if the keys end at the last query (further columns would belong to the future). P is stored
+// w + m - 1, or w if the keys end at the last query (more columns would belong to the future). P is stored
 // with row stride n+1. Then that logit has index r*n + (m-1) + j: the same memory, read from index m-1 on
 // with row stride n, is the matrix of relative logits. Q K^T is added in place. In the backward pass the
 // gradient of the logits, read with row stride n+1 again, is the gradient of P. Cells right of the diagonal
@@ -32,7 +32,7 @@
 namespace {
 
 // Online softmax (Milakov and Gimelshein 2018), panel by panel, oldest keys first: weights are
-// exp(logit - highest so far), and earlier sums are scaled down when a panel has a higher logit.
+// exp(logit - highest so far), and previous sums are scaled down when a panel has a higher logit.
 template <class Number>
 void forward_block(const Block& block, Workspace<Number>& workspace) {
   const Problem& problem = block.problem;
@@ -85,8 +85,8 @@ void forward_block(const Block& block, Workspace<Number>& workspace) {
   }
 }
 
-// Adds a panel's part to all gradients; dq is overwritten if this is the block's `first` panel. `inner` has,
-// for each query, the sum over keys of weight times its gradient.
+// Adds what a panel contributes to all gradients; the block's `first` panel overwrites dq. `inner` (m,) is the
+// sum over keys of weight times its gradient, for each query.
 template <class Number>
 void backward_panel(const Panel<Number>& panel, const float* inner, bool first, Workspace<Number>& workspace) {
   const Problem& problem = panel.problem;
@@ -99,7 +99,7 @@ void backward_panel(const Panel<Number>& panel, const float* inner, bool first, 
   if (problem.drop_threshold) panel.drop(dweights, workspace.column_hashes.get());
 
   // One loop computes the weights, for dv, and the gradient of the logits.
-  Number *weights, *by_distance;  // by_distance: the gradient of P, the same memory as dlogits
+  Number *weights, *by_distance;  // by_distance: the gradient of P, in the same memory as dlogits
   if constexpr (Workspace<Number>::in_place) {
     weights = dweights;
     by_distance = workspace.logits.get();
@@ -131,7 +131,7 @@ void backward_panel(const Panel<Number>& panel, const float* inner, bool first, 
   gemm('n', 'n', m, size, w, problem.scale, dlogits, n, panel.k, size, first ? 0.0f : 1.0f, dq, size,
        workspace.pack_buffers);
   if (!panel.has_relative_logits()) return;
-  std::fill(by_distance, by_distance + (m - 1), Number(0));  // the cells of P before the first logit
+  std::fill(by_distance, by_distance + (m - 1), Number(0));  // the entries of P before the first logit
   if (problem.table) {
     gemm('n', 'n', m, size, n, problem.scale, by_distance, n + 1, panel.table, size, 1.0f, dq, size,
          workspace.pack_buffers);
@@ -215,12 +215,12 @@ MUSICTX_EXPORT int musictx_bf16() {
   return 0;
 #endif
 }
-// Sets the matrix products to use; null: our own, in bfloat16 only with bf16_gemm.h.
+// Sets the matrix products to use, null for those of this library. Without bf16_gemm.h it has none in bfloat16.
 MUSICTX_EXPORT void musictx_use(void* sgemm, void* bf16, void* threads) {
   torch_sgemm = reinterpret_cast<Sgemm>(sgemm);
   torch_bf16_gemm = reinterpret_cast<Bf16Gemm>(bf16);
   set_threads = reinterpret_cast<SetThreads>(threads);
 }
-// Return 0, or 1 if there is not enough memory.
+// Both return 0, or 1 if there is not enough memory.
 MUSICTX_EXPORT int musictx_forward(const Problem* problem) { return start(problem, false); }
 MUSICTX_EXPORT int musictx_backward(const Problem* problem) { return start(problem, true); }

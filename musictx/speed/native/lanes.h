@@ -1,18 +1,18 @@
 // The layout of weight matrices in panels of 64 outputs, and the inner loop of their products.
 //
-// A matrix consists of words of 32 bits, each a group of consecutive inputs of one output: one input in
-// float32 (float32.h), four in int8 (bytes.h). A panel holds, for one group after another, the 64 words by
-// which 64 outputs weight that group. Each output has its own lane, so nothing is summed across lanes.
+// A matrix consists of words of 32 bits. A word has the weights of one output for a group of consecutive
+// inputs: one input in float32 (float32.h), four in int8 (bytes.h). A panel holds, group after group, the words
+// of 64 outputs. Each output has its own lane, so nothing is summed across lanes.
 //
 // A format has
 //   GROUP                  inputs in a word
-//   VECTORS                how many vectors of sums fit into the registers for each of ROWS rows
-//   Weights, Input, Sum    WIDTH words as numbers; a group of inputs; WIDTH accumulators
+//   VECTORS                vectors of sums per row that fit into the registers, with ROWS rows at once
+//   Weights, Input, Sum    WIDTH words of weights, decoded; a group of inputs; WIDTH accumulators
 //   weights(words)         Weights from WIDTH words
-//   prepare(x, count, to)  convert x (count,) to groups, padded with zeros; returns what `value` needs
+//   prepare(x, count, to)  write x (count,) to `to` in groups, padded with zeros; returns what `value` needs
 //   broadcast(input)       the group of inputs in every lane
 //   add(sum, weights, x)   sum += weights x, in one fixed order
-//   value(sum, prepared)   the WIDTH sums as float32
+//   value(sum, prepared)   the WIDTH sums in float32
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -48,7 +48,7 @@ inline void store_vector(void* address, const Vector& x) {
 inline Words splat(int32_t x) { return x - Words{}; }
 inline Floats splat(float x) { return x - Floats{}; }
 
-// The highest of `count` numbers and `top`, ignoring NaN. Clang does not vectorise a plain loop.
+// The highest of `top` and `count` numbers, ignoring NaN. Clang does not vectorise a plain loop.
 inline float highest_of(const float* x, int64_t count, float top) {
   int64_t i = 0;
   if (count >= WIDTH) {
@@ -95,7 +95,7 @@ __attribute__((noinline)) void accumulate(const uint32_t* w, ptrdiff_t w_stride,
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; v++) weights[v] = Format::weights(w + v * WIDTH);
 #ifdef __AVX512F__
-    if constexpr (rows > 1 && Format::GROUP == 1)  // otherwise GCC loads them again for each row
+    if constexpr (rows > 1 && Format::GROUP == 1)  // keeps GCC from loading the weights again for each row
 #pragma GCC unroll 8
       for (int v = 0; v < vectors; v++) asm("" : "+v"(weights[v]));
 #endif

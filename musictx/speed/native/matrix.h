@@ -1,7 +1,7 @@
-// Products of weight matrices with a few rows of inputs, of which a step of decoding consists.
+// Products of weight matrices with a few rows of inputs: most of the work of a decoding step.
 //
 // Panels are those of lanes.h. Each output is summed group by group, in the same order for any number of
-// rows and threads: a row has the same bits in a batch as alone.
+// rows and threads, so a row has the same bits in a batch as alone.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -12,10 +12,10 @@
 
 namespace {
 
-constexpr int BLOCK = 64;  // groups of a panel that stay in the cache while many rows are multiplied with them
+constexpr int BLOCK = 64;  // groups of a panel that stay in the CPU's cache while all rows are multiplied by them
 constexpr int64_t PARALLEL = 1 << 18;  // multiplications of words; smaller products use one thread
 
-// Weights (outputs x inputs) in panels, and a bias; padded with zeros.
+// Weights (outputs, inputs) in panels, and a bias; padded with zeros.
 struct Matrix {
   const uint32_t* weights;
   const float* bias;    // may be null
@@ -52,8 +52,8 @@ inline void panel_sums(const uint32_t* w, const typename Format::Input* x, int64
     accumulate<Format, rows, AT_ONCE>(w + v * WIDTH, LANES, x, stride, count, sums + v, ALL);
 }
 
-// y (rows, outputs) = x (rows, inputs) W^T + bias, for the outputs of one panel. With many rows, the
-// panel is divided into blocks that stay in the cache while all rows are multiplied with them.
+// y (rows, outputs) = x (rows, inputs) W^T + bias, for the outputs of one panel. With more than ROWS rows,
+// the panel is processed in blocks of BLOCK groups.
 template <class Format>
 void panel_product(const Matrix& matrix, int64_t panel, const Inputs<Format>& x, int64_t rows,
                    float* y) {
@@ -91,9 +91,9 @@ void panel_product(const Matrix& matrix, int64_t panel, const Inputs<Format>& x,
 // y (rows, outputs) = x (rows, inputs) W^T + bias.
 template <class Format>
 void product_as(const Matrix& matrix, const float* x, int64_t rows, float* y, int threads) {
-  static thread_local Inputs<Format> own;
-  own.assign(x, rows, matrix.inputs, matrix.inputs);
-  const Inputs<Format>& inputs = own;  // of this thread, read by all threads
+  static thread_local Inputs<Format> memory;
+  memory.assign(x, rows, matrix.inputs, matrix.inputs);
+  const Inputs<Format>& inputs = memory;  // a reference to this thread's memory, for all threads
   const int64_t panels = matrix.panels();
   const int64_t words = matrix.outputs * groups<Format>(matrix.inputs);
   const int count = words * rows > PARALLEL ? threads : 1;

@@ -25,7 +25,7 @@ Sgemm torch_sgemm = nullptr;         // null: float_gemm.h is used
 Bf16Gemm torch_bf16_gemm = nullptr;  // bfloat16 in, float32 out; null: bf16_gemm.h is used
 SetThreads set_threads = nullptr;    // of the library with torch_sgemm; may be null
 
-// While this lives, that library uses one thread for a product: we call it from many threads at once.
+// While this object lives, that library uses one thread for a product: we call it from many threads at once.
 struct SingleThreadedGemm {
   int previous = 0;
   SingleThreadedGemm() {
@@ -43,8 +43,8 @@ struct PackBuffers {
   uint32_t *a = nullptr, *b = nullptr;
 };
 
-// c (m, n) = alpha a b + beta c, in row-major order with row strides lda, ldb, ldc. 't' reads a as (k, m)
-// and b as (n, k). BLAS reads rows as columns, and therefore computes c^T = b^T a^T.
+// c (m, n) = alpha a b + beta c, in row-major order with row strides lda, ldb, ldc. a is (m, k), or (k, m) if
+// ta is 't'; b is (k, n), or (n, k) if tb is 't'. BLAS reads rows as columns, so it computes c^T = b^T a^T.
 void gemm(char ta, char tb, int m, int n, int k, float alpha, const float* a, int lda,
           const float* b, int ldb, float beta, float* c, int ldc, const PackBuffers&) {
   if (!torch_sgemm) {
@@ -65,7 +65,7 @@ void gemm(char ta, char tb, int m, int n, int k, float alpha, const uint16_t* a,
   torch_bf16_gemm(&tb, &ta, &n, &m, &k, &alpha, b, &ldb, a, &lda, &beta, c, &ldc);
 }
 
-// The finaliser of MurmurHash3: 32 bits that look random.
+// The finaliser of MurmurHash3: maps x to 32 bits that look random.
 inline uint32_t hash(uint32_t x) {
   x = (x ^ (x >> 16)) * 0x85ebca6bu;
   x = (x ^ (x >> 13)) * 0xc2b2ae35u;

@@ -1,4 +1,4 @@
-// The arguments of attention, and the operations on a panel: a block of queries times a run of keys.
+// The arguments of attention, and the operations on a panel: a block of queries times consecutive keys.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -33,7 +33,7 @@ struct Problem {
 
 namespace {
 
-// Uninitialised memory. It begins at a cache line, since otherwise products may sum in another order.
+// Uninitialised memory. It begins at a cache line, because GEMM may sum unaligned operands in another order.
 constexpr std::align_val_t CACHE_LINE{64};
 struct Free {
   void operator()(void* p) const { ::operator delete(p, CACHE_LINE); }
@@ -48,7 +48,7 @@ Buffer<T> buffer(size_t count) {
 // A block of m queries of one head, from query `first` on, and the keys oldest .. stop - 1 that they attend to.
 struct Block {
   const Problem& problem;
-  int64_t b, h, row;  // batch row and head; index of the first query among all (batch, head, query)
+  int64_t b, h, row;  // batch row; head; index of the first query in arrays (batch, heads, queries)
   int first, m, oldest, stop;
   const int32_t *query_codes = nullptr, *key_codes = nullptr;  // of this block; of this batch row
 
@@ -63,7 +63,7 @@ struct Block {
     if (problem.key_codes) {
       query_codes = problem.query_codes + b * problem.queries + first;
       key_codes = problem.key_codes + b * problem.keys;
-      // All keys from the diagonal on are kept, so that the last panel has its usual shape.
+      // Keys from the diagonal on are never skipped, so that the last panel has its usual shape.
       oldest = std::min(diagonal, static_cast<int>(*std::min_element(query_codes, query_codes + m)));
     }
   }
@@ -72,8 +72,8 @@ struct Block {
 };
 
 // A block of m queries over the w keys from `start` on. Matrices over queries and keys have row stride n.
-// Only the last panel has keys later than a query: with several panels it has more than panel / 2 >= m keys,
-// so the others end before the diagonal.
+// Only the last panel has keys later than a query: of several panels, it has more than panel / 2 >= m keys, so
+// all others end before the diagonal.
 template <class Number>
 struct Panel {
   const Block& block;
@@ -134,8 +134,8 @@ struct Panel {
     return s;
   }
 
-  // Sets the numbers of x (m, w) to 0 whose weights dropout drops. A hash of the seed, head, query and key
-  // decides, so the result does not depend on blocks and panels. `column_hashes` is memory of w numbers.
+  // Sets the numbers of x (m, w) to 0 that dropout drops. A hash of the seed, head, query and key decides, so
+  // the result does not depend on blocks and panels. `column_hashes` is memory for w numbers.
   template <class T>
   void drop(T* x, uint32_t* column_hashes) const {
     const uint32_t low_seed = hash(static_cast<uint32_t>(problem.seed));
@@ -155,11 +155,11 @@ struct Panel {
   }
 };
 
-// The memory of one thread. float32 weights overwrite the logits; bfloat16 ones need memory of their own.
+// The memory of one thread. float32 weights overwrite the logits; bfloat16 weights need separate memory.
 template <class Number>
 struct Workspace {
   static constexpr bool in_place = sizeof(Number) == sizeof(float);
-  Buffer<float> logits, dweights, by_query, totals;  // the last two: a number for each query
+  Buffer<float> logits, dweights, by_query, totals;  // the last two have one number for each query
   Buffer<Number> weights, dlogits;
   Buffer<uint32_t> column_hashes, packed_a, packed_b;
   PackBuffers pack_buffers;

@@ -7,14 +7,14 @@
 
 namespace {
 
-// The predicted next ids, 0 for none; the class of confidence in each; the field of the next id.
+// The predicted next ids, 0 for none; the class of confidence in each; which field of a group is next.
 template <int64_t COUNT>
 struct Predictions {
   int64_t ids[COUNT] = {}, trust[COUNT] = {}, field = 0;
 };
 
 struct Predicted : Feature {
-  // scores has an output for each field, prediction and class.
+  // `scores` has one output for each combination of field, prediction and class.
   int64_t classes;
 
   template <class Seen>
@@ -25,7 +25,8 @@ struct Predicted : Feature {
   }
 };
 
-// Embeds the predictions, too: adds gate times `stood` (size, width) of each id, and a vector for its class.
+// Also embeds the predictions: adds the gate of each times its row of `stood` (size, width), and a vector for
+// its class.
 struct Gated : Predicted {
   const float *stood, *gates, *by_class;
   int64_t size;

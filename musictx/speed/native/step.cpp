@@ -4,9 +4,9 @@
 // a group of ids as one token, musictx/songs/grouped.py; the tests compare them. In Python a step consists
 // of about a hundred small operations, which take longer to start than to compute.
 //
-// lanes.h and matrix.h have the products, cached_attention.h has attention over the cache. Each feature of
-// the model is a struct in a header next to its Python file. These headers are included before this file,
-// and the macro FEATURES lists the names of the structs, separated by commas.
+// lanes.h and matrix.h have the products, cached_attention.h has attention over the cache. Each feature is a
+// struct in a header next to its Python file. The compiler includes these headers before this file, and the
+// macro FEATURES lists the names of the structs, separated by commas.
 #include <cmath>
 #include <tuple>
 #include <utility>
@@ -30,8 +30,8 @@ struct Layer {
   Terms terms;
 };
 
-// How a coordinate follows from an id: from two tables; as a running sum over the first table; or as the
-// voice of the token's position (attention/positions/coordinates.py).
+// How a coordinate is computed from an id (attention/positions/coordinates.py): TABLES looks it up in both
+// tables, SUM is the running sum over the first one, VOICE is the voice at the token's position.
 enum Kind : int64_t { TABLES, SUM, VOICE };
 struct Reader {
   const int64_t *as_query, *as_key;
@@ -45,16 +45,16 @@ struct Map {
 };
 
 struct Model {
-  const float* embedding;  // (vocabulary, width): all that depends on the id alone
+  const float* embedding;  // (vocabulary, width): what depends on the id alone
   const Layer* layers;
   const double* frequencies;  // (size / 2,) radians a position, for rotary; may be null
   const Reader* readers;
   const void* const* features;  // in the order of FEATURES; null for those that the model lacks
-  const int64_t* order;         // (parts,) the indices there of the model's features, in the model's order
+  const int64_t* feature_order;  // (feature_count,) indices of `features`, in the model's order
   const Map* maps;  // (group - 1,)
   Norm norm;
   Matrix output;
-  int64_t width, feedforward, vocabulary, gates, parts;
+  int64_t width, feedforward, vocabulary, gates, feature_count;
 };
 
 void normalise(const Norm& norm, const float* x, int64_t rows, int64_t width, float* y) {
@@ -104,8 +104,8 @@ void read_coordinates(const Model& model, const Cache& cache, int64_t row, int64
       as_query[n] = reader.as_query[id];
       key = reader.as_key[id];
     } else if (reader.kind == SUM) {
-      const int64_t before = cache.length > 1 ? keys[(cache.newest - 1) % cache.capacity] : 0;
-      key = as_query[n] = before + reader.as_query[id];
+      const int64_t previous = cache.length > 1 ? keys[(cache.newest - 1) % cache.capacity] : 0;
+      key = as_query[n] = previous + reader.as_query[id];
     } else {
       as_query[n] = cache.newest % reader.voices;
       key = cache.newest ? (cache.newest - 1) % reader.voices : NOT_MEASURED;
@@ -113,27 +113,27 @@ void read_coordinates(const Model& model, const Cache& cache, int64_t row, int64
   }
 }
 
-// The structs of the model's features, in the order of FEATURES.
+// All structs that this library was compiled with.
 using Features = std::tuple<FEATURES>;
 
 // The ids of one row and what each feature has read from them.
 template <class>
-struct RowOf;
+struct RowState;
 template <class... Each>
-struct RowOf<std::tuple<Each...>> {
+struct RowState<std::tuple<Each...>> {
   std::vector<int64_t> ids;
   History past;
   std::tuple<typename Each::Seen...> seen;
 };
-using Row = RowOf<Features>;
+using Row = RowState<Features>;
 
 // Calls act(feature, index) for each feature of the model, in the model's order; the index is a
 // compile-time constant.
 template <class Act>
 void for_each(const Model& model, const Act& act) {
-  for (int64_t part = 0; part < model.parts; part++)
+  for (int64_t part = 0; part < model.feature_count; part++)
     [&]<size_t... N>(std::index_sequence<N...>) {
-      ((model.order[part] == N
+      ((model.feature_order[part] == N
             ? act(*static_cast<const std::tuple_element_t<N, Features>*>(model.features[N]),
                   std::integral_constant<size_t, N>())
             : void()),
@@ -178,8 +178,8 @@ void score(const Model& model, const std::vector<Row>& batch, const float* x, fl
   });
 }
 
-// Runs all layers on x (rows, width), the newest tokens; query_coordinates (rows, coordinate_count). The
-// cache has keys and values in `Format`.
+// Runs all layers in place on x (rows, width), the newest tokens; query_coordinates (rows, coordinate_count).
+// `Format` is that of the cached keys and values.
 template <class Format>
 void run_layers(const Model& model, const Cache& cache, const std::vector<int64_t>& query_coordinates,
              std::vector<float>& x, int threads) {
@@ -224,8 +224,8 @@ void run_layers(const Model& model, const Cache& cache, const std::vector<int64_
           for (int64_t d = 0; d < size; d++) out[n * width + d] *= gate;
         }
     };
-    // One thread computes all rows of a head together, so that it reads shared tokens once; several
-    // threads divide the rows into blocks too.
+    // A single thread computes all rows of a head together, so that it reads shared tokens once. Several
+    // threads share out heads and blocks of rows.
     const int count = rows * cache.length * width > PARALLEL ? threads : 1;
     const int64_t block = count > 1 ? ROWS : rows;
     const int64_t blocks = (rows + block - 1) / block, tasks = heads * blocks;
@@ -256,10 +256,10 @@ void advance_in_group(const Map& map, std::vector<float>& x, int64_t rows, float
   add(states, y.data(), y.size());
 }
 
-void step(const Model& model, const Cache& cache, const int64_t* ids, const float* place,
+void step(const Model& model, const Cache& cache, const int64_t* ids, const float* position_embedding,
           float* logits, int threads) {
   const int64_t rows = cache.rows, width = model.width;
-  const bool first_id = cache.field == 0;  // of the token
+  const bool first_id = cache.field == 0;  // whether `ids` begin new tokens, which the layers then read
   std::vector<float> x(rows * width);
   std::vector<int64_t> query_coordinates(rows * cache.coordinate_count + 1);
   std::vector<Row> batch(rows);
@@ -269,8 +269,9 @@ void step(const Model& model, const Cache& cache, const int64_t* ids, const floa
     if (first_id) read_coordinates(model, cache, r, ids[r], query_coordinates.data() + r * cache.coordinate_count);
     float *embedded = x.data() + r * width, *sum = cache.sums + r * width;
     std::copy_n(model.embedding + ids[r] * width, width, embedded);
-    if (first_id && place) add(embedded, place, width);
+    if (first_id && position_embedding) add(embedded, position_embedding, width);
     embed(model, cache, r, batch[r], embedded);
+    // The first id of a token takes over the sum of the other ids of the group before it.
     add(first_id ? embedded : sum, first_id ? sum : embedded, width);
     if (first_id) std::fill_n(sum, width, 0.0f);
   }
@@ -295,12 +296,12 @@ void step(const Model& model, const Cache& cache, const int64_t* ids, const floa
 
 #define MUSICTX_TEXT(...) #__VA_ARGS__
 #define MUSICTX_NAMES(...) MUSICTX_TEXT(__VA_ARGS__)
-// The names of the feature structs, in the order of Model::features, separated by commas.
+// The names of the feature structs, in the order of FEATURES, separated by commas.
 MUSICTX_EXPORT const char* musictx_features() { return MUSICTX_NAMES(FEATURES); }
 
-// ids (rows,): id number `field` of the tokens at position `newest`, which `length` includes; place (width,)
-// is added to the embedding and may be null; logits (rows, vocabulary).
+// Reads ids (rows,), id number `field` of the tokens at position `newest`; `length` counts these tokens, too.
+// Adds position_embedding (width,), which may be null, to the embeddings. Writes logits (rows, vocabulary).
 MUSICTX_EXPORT void musictx_step(const Model* model, const Cache* cache, const int64_t* ids,
-                             const float* place, float* logits, int64_t threads) {
-  step(*model, *cache, ids, place, logits, static_cast<int>(threads));
+                                 const float* position_embedding, float* logits, int64_t threads) {
+  step(*model, *cache, ids, position_embedding, logits, static_cast<int>(threads));
 }

@@ -1,6 +1,6 @@
-// A thread pool of our own: torch brings an OpenMP along, and two OpenMPs in one process conflict.
+// A thread pool. OpenMP is not used, because torch bundles one and two in a process conflict.
 //
-// Threads are started when first needed, sleep between calls and last as long as the process.
+// Threads are started when first needed, sleep between calls and live as long as the process.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -22,10 +22,10 @@ struct ThreadPool {
   using Task = void (*)(const void* argument, int number);
 
   std::mutex in_use;  // held by the caller of `run`
-  std::mutex mutex;   // of all members below
+  std::mutex mutex;   // protects all members below
   std::condition_variable wake, done;
   uint64_t calls = 0;
-  int started = 0, active = 0, unfinished = 0;  // threads; `active` counts the caller, too
+  int started = 0, active = 0, unfinished = 0;  // numbers of threads; `active` includes the caller
   Task task = nullptr;
   const void* argument = nullptr;
 
@@ -67,14 +67,13 @@ ThreadPool* pool = [] {
   return new ThreadPool;
 }();
 
-// Calls task(0), ..., task(count - 1), each in its own thread, the first in this one; returns when all are
-// done. While another thread uses the pool, the calls run one after the other in this thread. No task may
-// throw.
+// Calls task(0), ..., task(count - 1), each in its own thread, the first in the calling thread; returns when
+// all are done. While another thread uses the pool, the calling thread makes all calls. No task may throw.
 template <class Task>
 void parallel(int count, const Task& task) {
   std::unique_lock lock(pool->in_use, std::defer_lock);
   if (count > 1 && lock.try_lock())
-    pool->run(count, [](const void* it, int n) { (*static_cast<const Task*>(it))(n); }, &task);
+    pool->run(count, [](const void* task, int n) { (*static_cast<const Task*>(task))(n); }, &task);
   else
     for (int n = 0; n < count; n++) task(n);
 }
