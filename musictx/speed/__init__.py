@@ -1,1 +1,1 @@
-"""Faster implementations: attention in blocks, in C++ and on GPUs; decoding steps; MIDI tracks."""
+"""Faster code: attention in blocks, in C++ and on GPUs; the decoding step; reading MIDI tracks."""

@@ -1,4 +1,4 @@
-"""Codes for pieces packed in one row, by which attention tells the pieces apart."""
+"""Codes by which attention distinguishes the pieces that are packed in one row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from musictx.attention.job import Setting
 
 def piece_codes(setting: Setting) -> tuple[Tensor, Tensor] | tuple[None, None]:
     """The code of the piece of each query and key, int64 (B, Tq) and (B, Tk): the index of the
-    first key of that piece, or the number of keys for a piece without keys. None without pieces."""
+    first key of that piece, or Tk if it has no key. ``(None, None)`` if there are no pieces."""
     query_pieces, key_pieces = setting.query_pieces, setting.key_pieces
     if query_pieces is None or key_pieces is None:
         return None, None
