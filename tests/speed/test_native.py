@@ -1,5 +1,5 @@
-"""The compiled operator: its panels, its threads, numbers that are none. That it computes what the
-specification says: test_conformance.py."""
+"""The compiled operator: panels, threads and NaN. test_conformance.py compares its results with the
+specification."""
 
 import ctypes
 import os
@@ -25,7 +25,7 @@ def test_several_panels_of_the_usual_size():
 
 
 def test_a_forked_process_has_threads_of_its_own():
-    """A child has none of its parent's: it must not wait for them."""
+    """A child process has none of its parent's threads and must not wait for them."""
     torch.manual_seed(0)
     q = torch.randn(2, 2, 60, 8)
     problem = native._problem(q, q, q, None, None, None, None, 0.3, 0.0, 0)
@@ -43,7 +43,7 @@ def test_a_forked_process_has_threads_of_its_own():
 
 
 def test_a_nan_is_never_hidden():
-    """Training stops at a loss that is not a number only if it comes to be one."""
+    """Training can stop at a NaN only if it reaches the loss."""
     torch.manual_seed(0)
     for name in "qkv":
         named = {n: torch.randn(1, 1, 20, 4) for n in "qkv"}
@@ -51,13 +51,13 @@ def test_a_nan_is_never_hidden():
         out = cases.directly(native)(*(named[n] for n in "qkv"), Terms(0.5))
         wrong = torch.isnan(out[0, 0]).all(-1) | torch.isnan(out[0, 0, :, 1])
         assert wrong[10]
-        if name != "v":  # later values meet weights of 0, and 0 times NaN is NaN
+        if name != "v":  # later values have weight 0, and 0 times NaN is NaN
             assert not wrong[:10].any()
         if name != "q":
             assert wrong[10:].all()
 
 
-def test_logits_far_apart_neither_overflow_nor_leave_dust():
+def test_extreme_logits_give_weights_of_exactly_0_and_1():
     q = torch.full((1, 1, 3, 4), 100.0)
     k = torch.tensor([-100.0, 100.0, 0.0])[None, None, :, None].expand(1, 1, 3, 4)
     v = torch.eye(4)[None, None, :3]
@@ -65,17 +65,17 @@ def test_logits_far_apart_neither_overflow_nor_leave_dust():
     assert torch.equal(out, v[0, 0, [0, 1, 1]])
 
 
-def test_torchs_own_threads_are_left_as_they_were():
+def test_the_thread_count_of_torch_is_restored():
     address = library.products().set_threads
     if address is None:
-        pytest.skip("torch's products come from another library than MKL")
+        pytest.skip("torch exports no function that sets the number of threads")
     set_threads = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(address)
-    before = set_threads(2)
+    previous = set_threads(2)
     q = torch.randn(1, 2, 300, 8)
     cases.directly(native)(q, q, q, Terms(0.5))
-    assert set_threads(before) == 2
+    assert set_threads(previous) == 2
 
 
-def test_loading_leaves_tiny_numbers_alone():
-    """Linked with -ffast-math, a library makes the whole process round them to zero."""
+def test_loading_does_not_flush_subnormal_numbers_to_zero():
+    """A library that is linked with -ffast-math makes the whole process do that."""
     assert float(torch.tensor(1e-40) * 0.5) > 0

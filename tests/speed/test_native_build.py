@@ -1,4 +1,4 @@
-"""Compiling on first use: once, for this machine, and what is said where it cannot be."""
+"""Compiling on first use: once, for this machine, with one clear message if it fails."""
 
 import multiprocessing
 import re
@@ -23,7 +23,7 @@ from scripts import wheels
 
 @pytest.fixture
 def unbuilt(monkeypatch, tmp_path):
-    """As in a process that has not asked yet, with an empty cache."""
+    """A process that has not tried to load the library, and the path of its empty cache."""
     monkeypatch.setenv("MUSICTX_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(native, "_missing", cache(native._missing.__wrapped__))
     monkeypatch.setattr(library, "load", library.load.__wrapped__)
@@ -62,7 +62,7 @@ FAILS = 'echo "kernel.cpp:1: error: no such flag" >&2; echo "compilation ended."
     ],
     ids=["no compiler", "not installed", "failed", "no cache", "does not load"],
 )
-def test_what_cannot_be_built_is_one_sentence_and_is_not_tried_again(
+def test_a_failed_build_gives_one_sentence_and_is_not_tried_again(
     script, environment, words, compilations, unbuilt, monkeypatch, tmp_path
 ):
     (tmp_path / "file").touch()
@@ -77,18 +77,18 @@ def test_what_cannot_be_built_is_one_sentence_and_is_not_tried_again(
         assert "\n" not in reason
     assert calls(tmp_path) == compilations
     if script == FAILS and compilations:
-        assert [p.suffix for p in unbuilt.iterdir()] == [".lock"], "nothing half-written stays"
+        assert [p.suffix for p in unbuilt.iterdir()] == [".lock"], "no partial file is left"
 
 
-def test_what_came_along_for_this_cpu_is_taken_unless_told_to_compile(monkeypatch, tmp_path):
-    source, along = tmp_path / "some.cpp", tmp_path / f"some-x86-64-v3{build.SUFFIX}"
-    along.touch()
+def test_a_prebuilt_library_for_this_cpu_is_used_unless_disabled(monkeypatch, tmp_path):
+    source, library_path = tmp_path / "some.cpp", tmp_path / f"some-x86-64-v3{build.SUFFIX}"
+    library_path.touch()
     monkeypatch.setattr(build, "_X86", True)
     for widest, name in (("AVX512", "x86-64-v4-bf16"), ("AVX2", "x86-64-v3"), ("DEFAULT", None)):
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda it=widest: it)
         monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True, raising=False)
         assert build.variant() == name
-        assert build.prebuilt(source) == (along if name == "x86-64-v3" else None)
+        assert build.prebuilt(source) == (library_path if name == "x86-64-v3" else None)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
     monkeypatch.setenv("MUSICTX_COMPILE", "1")
     assert build.prebuilt(source) is None
@@ -103,7 +103,7 @@ def test_the_step_of_a_wheel_has_the_features_of_every_included_model(name):
 
 
 def test_a_mac_without_tools_is_not_asked_to_compile(monkeypatch, tmp_path):
-    """There /usr/bin/c++ opens a window; a compiler from elsewhere is taken."""
+    """There /usr/bin/c++ opens a window; a compiler in another folder is used."""
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(sys, "platform", "darwin")
     for folder, tools in (("/usr/bin", 0), ("/opt/homebrew/bin", 2), ("/usr/bin", 2)):
@@ -116,9 +116,7 @@ def test_a_mac_without_tools_is_not_asked_to_compile(monkeypatch, tmp_path):
         build.compiler()
 
 
-def test_what_is_built_is_kept_for_this_source_compiler_and_cpu_only(
-    unbuilt, monkeypatch, tmp_path
-):
+def test_a_library_is_only_for_its_source_compiler_and_cpu(unbuilt, monkeypatch, tmp_path):
     monkeypatch.setenv("CXX", str(compiler_that(tmp_path, WRITES.format("built"))))
     source = tmp_path / "some.cpp"
     source.write_text("one")
@@ -141,7 +139,7 @@ def test_two_processes_at_once_build_once(unbuilt, monkeypatch, tmp_path):
     compiler = compiler_that(tmp_path, "sleep 1; " + WRITES.format("built"))
     monkeypatch.setenv("CXX", str(compiler))
     with ProcessPoolExecutor(3, multiprocessing.get_context("fork")) as pool:
-        found = [path.read_text() for path in pool.map(build.built, [library.SOURCE] * 3)]
-    assert found == ["built\n"] * 3
+        texts = [path.read_text() for path in pool.map(build.built, [library.SOURCE] * 3)]
+    assert texts == ["built\n"] * 3
     assert calls(tmp_path) == 1
     assert sorted(p.suffix for p in unbuilt.iterdir()) == [".lock", ".so"]
