@@ -1,9 +1,8 @@
 """Attention of one new query over the cached keys, with torch operations.
 
-The relative logits of all distances are q E^T: one product with the table, which the whole batch
-shares. A single query needs no skew. For consecutive keys, the logits are a slice in descending
-distance, because the oldest key comes first. Being plain torch, this works on every device and has
-gradients.
+A single query needs no skew: one product q E^T with the table, for the whole batch, has the
+relative logits of all distances. Those of consecutive keys are a slice of it in descending
+distance, because the oldest key comes first. This works on every device and has gradients.
 """
 
 from __future__ import annotations
@@ -25,9 +24,8 @@ def supports(job: Job) -> str | None:
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
     """Attention of q (B, H, 1, D) over k, v (B, H, Tk, D): (B, H, 1, D) in the dtype of q.
 
-    Requires that no key whose position is in a Span is later than the query and that
-    ``setting.causal`` is true. Arguments are not checked here (:func:`musictx.attention.attend`
-    checks them).
+    Requires ``job.single_query``: ``setting.causal`` is true, and no key is later than the query.
+    Arguments are not checked here (:func:`musictx.attention.attend` checks them).
     """
     precise = torch.promote_types(q.dtype, torch.float32)
     with without_autocast(q.device):
@@ -36,7 +34,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
         for axis in terms.axes:
             queries, keys = setting.positions(axis.coordinate)
             if isinstance(queries, Span) and isinstance(keys, Span) and axis.labels is None:
-                logits = _with_slice(logits, position, axis, queries, keys)
+                logits = _add_axis(logits, position, axis, queries, keys)
             else:
                 logits = logits + reference.axis_term(position, axis, queries, keys)
         if setting.query_pieces is None and terms.blocks is None:
@@ -56,18 +54,18 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
 
 
 def _distances(query: Span, keys: Span) -> tuple[int, int]:
-    """(1 + the distance of the oldest key, the distance of the newest key)."""
+    """Arguments of ``Axis.descending``: 1 + the distance of the oldest key; that of the newest."""
     return query.start - keys.start + 1, query.start - keys.stop + 1
 
 
-def _with_slice(logits: Tensor, position: Tensor, axis: Axis, query: Span, keys: Span) -> Tensor:
-    """Add the terms of an axis with consecutive positions to the logits (B, H, 1, Tk)."""
+def _add_axis(logits: Tensor, position: Tensor, axis: Axis, query: Span, keys: Span) -> Tensor:
+    """The logits (B, H, 1, Tk) plus the terms of an axis on which positions are consecutive."""
     count, lowest = _distances(query, keys)
     axis = axis.within(lowest, count - 1)  # few keys need only a few rows of the table
     if axis.table is not None:
         table = axis.table.to(position.dtype).expand(position.shape[1], -1, -1)
-        by_row = position[:, :, 0].transpose(0, 1) @ table.transpose(1, 2)  # (H, B, rows)
-        relative = axis.descending(by_row.transpose(1, 2), count, lowest)  # (H, keys, B)
+        products = position[:, :, 0].transpose(0, 1) @ table.transpose(1, 2)  # (H, B, rows)
+        relative = axis.descending(products.transpose(1, 2), count, lowest)  # (H, keys, B)
         logits = logits + relative.permute(2, 0, 1)[:, :, None]
     if axis.bias is not None:
         bias = axis.descending(axis.bias.to(position.dtype), count, lowest)

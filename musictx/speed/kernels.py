@@ -1,4 +1,4 @@
-"""Register attention kernels as torch operators, and what the kernels have in common.
+"""Register attention kernels as torch operators; code that several kernels share.
 
 An operator makes a kernel known to autograd, ``torch.compile`` and autocast.
 ``torch.library.custom_op`` would do the same, but its first call imports the whole compiler, which
@@ -18,12 +18,12 @@ from musictx.attention.job import ANY, LAST, Job, Setting
 _LIBRARY = torch.library.Library("musictx", "FRAGMENT")
 
 
-def supports(job: Job, device: str, *dtypes: torch.dtype) -> str | None:
+def unsupported_reason(job: Job, device: str, *dtypes: torch.dtype) -> str | None:
     """Why a kernel for this device and these dtypes cannot compute the job, or ``None``.
 
-    The kernels compute causal attention whose queries are the last of the keys, with a table and a
-    bias by order, labels, packed pieces and dropout. Single queries are computed by
-    speed/decode.py instead.
+    The kernels compute causal attention of queries at the last positions, optionally with one axis
+    of order (a table, a bias or both), labels, packed pieces and dropout. Any single query is
+    accepted, because :mod:`musictx.attention.api` passes it to speed/decode.py.
     """
     layout = ANY if job.single_query else LAST
     return job.reason_against(
@@ -32,35 +32,36 @@ def supports(job: Job, device: str, *dtypes: torch.dtype) -> str | None:
 
 
 def dropout_seed(setting: Setting) -> int:
-    """The seed of dropout, from torch's CPU generator: there is no waiting for a device, and a
-    seeded or resumed run drops the same weights."""
+    """A seed for dropout, or 0 without dropout. torch's CPU generator draws it: no device is waited
+    for, and a seeded or resumed run drops the same weights."""
     return int(torch.randint(2**62, ())) if setting.dropout else 0
 
 
 def operator(
     name: str,
     inputs: str,
-    learned: int,
+    differentiable: int,
     empty: Callable[..., tuple[Tensor, Tensor]],
     forward: Callable[..., None],
     gradients: Callable[..., tuple[Tensor | None, ...]],
-    like: Callable[[Tensor], Tensor] = lambda x: x.new_empty(x.shape),
+    empty_gradient: Callable[[Tensor], Tensor] = lambda x: x.new_empty(x.shape),
 ) -> Callable[..., tuple[Tensor, Tensor]]:
     """Register the operator ``torch.ops.musictx.NAME`` and return it.
 
     The operator returns the output of attention and the log of each row's sum of weights. Only
     these and the inputs are saved for the backward pass, which computes the logits again.
 
-    inputs   the schema of the inputs, such as "Tensor q, Tensor? table, float scale", tensors first
-    learned  how many of the inputs have gradients; they come first
-    empty    ``(*inputs)`` -> memory for both results
+    inputs   the schema of the inputs, such as "Tensor q, Tensor? table, float scale": tensors
+             before numbers, and differentiable tensors before the others
+    differentiable  the number of inputs that can have a gradient
+    empty    ``(*inputs)`` -> uninitialised memory for both results
     forward  ``(*results, *inputs)``: writes the results into that memory
-    gradients  ``(needs_gradient, upstream, *results, *inputs)`` -> gradients of the learned inputs,
-             each with the shape and dtype of the input; entries for which ``needs_gradient`` is
-             false are ignored
-    like     ``(input)`` -> memory laid out like the gradient of this input; default: contiguous
+    gradients  ``(needs_gradient, upstream, *results, *inputs)`` -> gradients of the differentiable
+             inputs, each with the shape and dtype of the input; entries for which
+             ``needs_gradient`` is false are ignored
+    empty_gradient  ``(input)`` -> memory with the layout of its gradient; default: contiguous
     """
-    tensors = inputs.count("Tensor")
+    tensor_count = inputs.count("Tensor")
 
     def compute(*arguments: Any) -> tuple[Tensor, Tensor]:
         results = empty(*arguments)
@@ -69,52 +70,52 @@ def operator(
 
     def compute_gradients(
         needs_gradient: list[bool], upstream: Tensor, *arguments: Any
-    ) -> tuple[Tensor, ...]:
+    ) -> tuple[Tensor | None, ...]:
         computed = gradients(needs_gradient, upstream, *arguments)
-        return tuple(
-            gradient if needed and gradient is not None else upstream.new_empty(0)
+        return tuple(  # an operator must return a tensor in every place
+            gradient if needed else upstream.new_empty(0)
             for gradient, needed in zip(computed, needs_gradient)
         )
 
-    def gradient_shapes(
+    def fake_gradients(
         needs_gradient: list[bool], upstream: Tensor, out: Tensor, log_sum: Tensor, *arguments: Any
     ) -> tuple[Tensor, ...]:
         return tuple(
-            like(x) if needed else upstream.new_empty(0)
+            empty_gradient(x) if needed else upstream.new_empty(0)
             for x, needed in zip(arguments, needs_gradient)
         )
 
     def save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        ctx.save_for_backward(*inputs[:tensors], *output)
+        ctx.save_for_backward(*inputs[:tensor_count], *output)
         ctx.mark_non_differentiable(output[1])
-        ctx.numbers = inputs[tensors:]
+        ctx.scalars = inputs[tensor_count:]
 
     def backward(ctx: Any, upstream: Tensor, _log_sum: Tensor | None) -> tuple[Tensor | None, ...]:
         *saved, out, log_sum = ctx.saved_tensors
-        needs_gradient = list(ctx.needs_input_grad[:learned])
-        computed = backward_operator(needs_gradient, upstream, out, log_sum, *saved, *ctx.numbers)
-        without_gradient = [None] * (tensors - learned + len(ctx.numbers))
-        learned_gradients = (
+        needs_gradient = list(ctx.needs_input_grad[:differentiable])
+        computed = backward_operator(needs_gradient, upstream, out, log_sum, *saved, *ctx.scalars)
+        without_gradient = [None] * (tensor_count - differentiable + len(ctx.scalars))
+        input_gradients = (
             gradient if needed else None for gradient, needed in zip(computed, needs_gradient)
         )
-        return (*learned_gradients, *without_gradient)
+        return (*input_gradients, *without_gradient)
 
-    outputs = ", ".join(["Tensor"] * learned)
+    outputs = ", ".join(["Tensor"] * differentiable)
     schema = (
         f"(bool[] needs_gradient, Tensor upstream, Tensor out, Tensor log_sum, {inputs}) "
         f"-> ({outputs})"
     )
-    backward_operator = _define(f"{name}_backward", schema, compute_gradients, gradient_shapes)
+    backward_operator = _define(f"{name}_backward", schema, compute_gradients, fake_gradients)
     torch.library.register_autograd(f"musictx::{name}_backward", no_second_derivative, lib=_LIBRARY)
     forward_operator = _define(name, f"({inputs}) -> (Tensor, Tensor)", compute, empty)
     torch.library.register_autograd(f"musictx::{name}", backward, setup_context=save, lib=_LIBRARY)
     return forward_operator
 
 
-def _define(name: str, schema: str, compute: Any, shapes: Any) -> Any:
+def _define(name: str, schema: str, compute: Any, fake: Any) -> Any:
     _LIBRARY.define(name + schema)
     _LIBRARY.impl(name, compute, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"musictx::{name}", shapes, lib=_LIBRARY)
+    torch.library.register_fake(f"musictx::{name}", fake, lib=_LIBRARY)
     return getattr(torch.ops.musictx, name).default
 
 

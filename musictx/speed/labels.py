@@ -10,9 +10,9 @@ is 1 at c_j and 0 elsewhere. So
 
     <q_i, k_j> + A[i, c_j] = <[q_i, A_i], [k_j, 1 at c_j]>
 
-and any implementation of attention by content also computes the axis: exactly, without an L x L
-gather, with D + K channels to a head. A key without a label of the axis has zeros there, so that
-the axis adds nothing to its logits.
+and any implementation of plain attention also computes the axis: exactly, without an L x L gather,
+with D + K channels per head. A key whose coordinate is not a label of the axis has zeros in these
+channels, so that the axis adds nothing to its logits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from musictx.attention.reference import axis_term
 from musictx.attention.terms import Terms, as_tensor, without_autocast
 
 
-def of_one_width(
+def pad_to_one_width(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -36,24 +36,24 @@ def of_one_width(
     setting: Setting,
     sizes: tuple[int, ...] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Terms]:
-    """Replace axes with labels by further channels, for kernels that support neither content and
-    position biases nor q, k and v of different widths.
+    """Move all axes that have labels into additional channels, as :func:`widen`, for kernels whose
+    q, k, v and tables must have the same width.
 
-    Returns (q, k, v, terms) in the dtype of q, all as wide as the smallest of ``sizes`` that is
-    large enough (None: any width). Without axes of labels the arguments are returned unchanged.
+    Returns (q, k, v, terms) in the dtype of q; their width is the smallest of ``sizes`` that is
+    large enough (None: any width). If no axis has labels, the arguments are returned unchanged.
 
-    Tables and values are padded with zeros in the further channels. So the result is in the first
-    channels of the kernel's output, as many as q had; the other channels are zero.
+    Tables and values are padded with zeros in the additional channels. So the first channels of the
+    kernel's output, as many as q had, are the result, and the others are zero.
     """
     if all(axis.labels is None for axis in terms.axes):
         return q, k, v, terms
-    content, _, keys, terms = widened(q, k, terms, setting)
-    size = keys.shape[-1]
+    content, _, keys, terms = widen(q, k, terms, setting)
+    width = keys.shape[-1]
     if sizes is not None:
-        size = min(n for n in sizes if n >= size)
+        width = min(size for size in sizes if size >= width)
 
     def fill(x: Tensor) -> Tensor:
-        return F.pad(x, (0, size - x.shape[-1]))
+        return F.pad(x, (0, width - x.shape[-1]))
 
     axes = tuple(
         axis if axis.table is None else replace(axis, table=fill(axis.table)) for axis in terms.axes
@@ -62,20 +62,21 @@ def of_one_width(
     return content, keys, values, replace(terms, axes=axes)
 
 
-def widened(
+def widen(
     q: Tensor, k: Tensor, terms: Terms, setting: Setting
 ) -> tuple[Tensor, Tensor, Tensor, Terms]:
-    """Move every axis of labels into further channels of q (B, H, Tq, D) and k (B, H, Tk, D).
+    """Move the axes that have labels, together K, into additional channels of q (B, H, Tq, D) and
+    k (B, H, Tk, D).
 
     Returns (content, position, keys, terms), computed in float32 at least:
 
     content   (B, H, Tq, D + K): queries for products with keys, content bias included
     position  (B, H, Tq, D): queries for products with tables, position bias included
     keys      (B, H, Tk, D + K)
-    terms     the other axes, without content bias and position bias
+    terms     the remaining terms: axes without labels, no content bias and no position bias
     """
     precise = torch.promote_types(q.dtype, torch.float32)
-    others = tuple(axis for axis in terms.axes if axis.labels is None)
+    unlabelled = tuple(axis for axis in terms.axes if axis.labels is None)
     with without_autocast(q.device):
         content, position = terms.queries(q.to(precise))
         query_parts, key_parts = [content], [k.to(precise)]
@@ -91,5 +92,5 @@ def widened(
             key_labels = as_tensor(key_positions, q.device)[..., None]
             one_hot = (key_labels == labels).to(precise)  # (1 or B, Tk, K)
             key_parts.append(one_hot[:, None].expand(*k.shape[:3], -1))
-    remaining = replace(terms, axes=others, content_bias=None, position_bias=None)
+    remaining = replace(terms, axes=unlabelled, content_bias=None, position_bias=None)
     return torch.cat(query_parts, dim=-1), position, torch.cat(key_parts, dim=-1), remaining

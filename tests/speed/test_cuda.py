@@ -162,7 +162,7 @@ def test_what_is_left_to_triton(monkeypatch):
 
     def able(start: int = 0, **more: Any) -> bool:
         q, *others, _ = tensors(20, 7, **more)
-        return kernel.supports("backward", problem(q[:, :, start:] if start else q, *others))
+        return kernel.can_run("backward", problem(q[:, :, start:] if start else q, *others))
 
     assert able()
     assert not able(dtype=torch.float32)
@@ -214,6 +214,6 @@ def test_machine_code_for_hopper(name, size, everything, registers):
     p = SimpleNamespace(q=q, size=size, query_codes=codes, threshold=int(everything))
     flags = kernel.defines(name, p)
     options = compile.options_for("sm_90a" if "WGMMA=1" in flags else "sm_90", flags)
-    _, log = compile.compiled(compile.source(name), [*options, "--ptxas-options=-v"])
+    _, log = compile.compile_source(compile.source(name), [*options, "--ptxas-options=-v"])
     assert "serializ" not in log
     assert int(re.search(r"Used (\d+) registers", log)[1]) <= registers

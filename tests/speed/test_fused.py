@@ -47,7 +47,7 @@ def test_the_kernels_compile_for_hopper() -> None:
 
     types = {"natural_scale": "fp32", "inverse_share": "fp32"}
     for type_of, names in (
-        ("*fp32", "BIASES LSE DELTA DE DBIAS"),
+        ("*fp32", "BIASES LSE INNER DE DBIAS"),
         ("*i32", "KEY_FIRST QUERY_STOP ROW_RANDOM COLUMN_RANDOM QUERY_CODES KEY_CODES"),
         ("*bf16", "Q K V E OUT DO DQ DK DV"),
     ):

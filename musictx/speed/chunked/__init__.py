@@ -1,4 +1,4 @@
-"""Attention by blocks of queries: linear in memory; causal attention computes only the lower half.
+"""Attention in blocks of queries, with linear memory; causal attention skips the upper half.
 
 The relative logits need no gather. For a block of m queries over w keys, the product P = Q E^T with
 the table E in *descending* distance has the logit of query r and key j in column j + (m-1-r). With
@@ -12,10 +12,10 @@ There are w+m-1 distances between w keys and m queries. If the block's last key 
 of its last query, as in causal self-attention, the m-1 negative distances are masked in any case,
 and w columns are enough; then cells right of the diagonal contain numbers of other rows until they
 are masked. W is at least the number of distances and at least w+1, rounded up to a number that
-suits the cache. Further columns belong to no distance, and their rows of E are 0 (tiling.py).
+suits the cache. Excess columns belong to no distance, and their rows of E are 0 (tiling.py).
 
-Products and softmax are in float32, in float64 for float64 inputs. All sums have a fixed order: the
-same inputs give the same bits on the same machine.
+Products and softmax are in float32, or in float64 for float64 inputs. All sums have a fixed order:
+the same inputs give the same bits on the same machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from musictx.attention.job import CONSECUTIVE, Job, Setting
 from musictx.attention.terms import ORDER, Span, Terms, as_tensor, without_autocast
 from musictx.speed import kernels
 from musictx.speed.chunked import passes
-from musictx.speed.labels import widened
+from musictx.speed.labels import widen
 from musictx.speed.pieces import piece_codes
 
 __all__ = ["attend", "supports"]
@@ -37,7 +37,7 @@ __all__ = ["attend", "supports"]
 
 def supports(job: Job) -> str | None:
     """Why this implementation cannot do the job, or None."""
-    # The overlapping views of one buffer are untested on other kinds of device.
+    # On other devices the overlapping views of one buffer are untested.
     return job.reason_against(layout=CONSECUTIVE, devices=("cpu", "cuda"))
 
 
@@ -51,8 +51,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     queries, keys = setting.positions(ORDER)
     assert isinstance(queries, Span)
     assert isinstance(keys, Span)
-    # All distances between a query and a key, from the greatest to the smallest; negative ones are
-    # masked in causal attention of the last tokens to all.
+    # The distances between queries and keys are count - 1 .. lowest. Negative distances are masked,
+    # and left out, if the queries are the last of the keys.
     masked = setting.causal and queries.stop == keys.stop and len(queries) <= len(keys)
     count, lowest = queries.stop - keys.start, 0 if masked else queries.start - keys.stop + 1
     seed = kernels.dropout_seed(setting)
@@ -60,7 +60,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     with without_autocast(q.device):
         content, position = terms.queries(q)
         if any(axis.labels is not None for axis in terms.axes):
-            content, position, k, terms = widened(q, k, terms, setting)
+            content, position, k, terms = widen(q, k, terms, setting)
         table = value_table = None
         for axis in terms.axes:
             if terms.value_table is not None:
@@ -68,11 +68,12 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
                 value_table = value_table.expand(heads, -1, -1)
             if axis.table is not None:
                 table = axis.descending(axis.table, count, lowest).expand(heads, -1, -1)
-            if axis.bias is not None:  # as a further channel of the table; queries are 1 there
+            # The bias is one more channel of the table; there the scaled queries are 1.
+            if axis.bias is not None:
                 bias = axis.descending(axis.bias, count, lowest)[..., None].expand(heads, -1, -1)
-                one = position.new_full((1,), 1 / terms.scale, dtype=precise)
-                ones = one.expand(*position.shape[:3], 1)
-                position = ones if table is None else torch.cat([position, ones], dim=-1)
+                unit = position.new_full((1,), 1 / terms.scale, dtype=precise)
+                units = unit.expand(*position.shape[:3], 1)
+                position = units if table is None else torch.cat([position, units], dim=-1)
                 table = bias if table is None else torch.cat([table, bias], dim=-1)
         out, _ = attention(
             *(content, position, k, v, table, value_table),
@@ -85,18 +86,18 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
 def _codes(
     terms: Terms, setting: Setting, device: torch.device
 ) -> tuple[Tensor | None, Tensor | None, int]:
-    """(query_codes, key_codes, near) of :class:`musictx.speed.chunked.tiling.Tiling`."""
+    """(query_codes, key_codes, margin) of :class:`musictx.speed.chunked.tiling.Tiling`."""
     blocks = terms.blocks
     if blocks is None:
         return setting.query_pieces, setting.key_pieces, 0
     positions = setting.positions(blocks.coordinate)
     query_pieces, key_pieces = piece_codes(setting)
     if query_pieces is None and all(isinstance(x, Span) for x in positions):
-        device = torch.device("cpu")  # where the passes read codes to skip blocks
+        device = torch.device("cpu")  # where the passes can read the codes to skip keys
     queries, keys = (as_tensor(x, device) // blocks.length for x in positions)
     if query_pieces is not None and key_pieces is not None:
-        apart = 2**40  # between the codes of different pieces
-        queries, keys = query_pieces * apart + queries, key_pieces * apart + keys
+        stride = 2**40  # from the codes of one piece to those of the next
+        queries, keys = query_pieces * stride + queries, key_pieces * stride + keys
     return queries, keys, 1
 
 
@@ -110,7 +111,7 @@ def _empty(content: Tensor, position: Any, k: Any, v: Tensor, *_: Any) -> tuple[
 attention = kernels.operator(
     "chunked_attention",
     "Tensor content, Tensor position, Tensor k, Tensor v, Tensor? table, Tensor? values, "
-    "Tensor? query_codes, Tensor? key_codes, int near, float scale, float dropout, int seed, "
+    "Tensor? query_codes, Tensor? key_codes, int margin, float scale, float dropout, int seed, "
     "bool causal, int offset",
     6,
     _empty,

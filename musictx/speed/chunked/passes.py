@@ -1,8 +1,8 @@
 """The forward and the backward pass over the blocks.
 
-Their inputs with gradients, in the order of the operator:
+The inputs that can have gradients, in the order of the operator:
 
-content, position  (B, H, Tq, D): the queries for keys and for the table
+content, position  (B, H, Tq, D): the queries for the products with keys and with the table
 k, v               (B, H, Tk, D)
 table, values      (H, distances, D) in descending distance
 
@@ -20,7 +20,7 @@ from torch import Tensor
 from musictx.speed.chunked.tiling import Block, Tiling, Views
 
 #: Logits and the logarithms of sums are to base 2, because 2^x is faster than e^x.
-BITS = 1 / math.log(2)
+LOG2E = math.log2(math.e)
 
 
 def _logits(
@@ -48,7 +48,7 @@ def _logits(
         m = logits.shape[1]
         logits[:, :, -m:].add_(tiling.causal_mask[:m, :m])
     if block.hidden is not None:
-        tiling.by_row(logits).masked_fill_(block.hidden, float("-inf"))
+        tiling.split_heads(logits).masked_fill_(block.hidden, float("-inf"))
     return logits
 
 
@@ -65,7 +65,7 @@ def forward(out: Tensor, log_sum: Tensor, *arguments: Any) -> None:
         rows, heads = tile
         ks, vs = (tiling.tokens(x, tile) for x in (k, v))
         qs, position_qs = (
-            tiling.tokens(x, tile) * (tiling.scale * BITS) for x in (content, position)
+            tiling.tokens(x, tile) * (tiling.scale * LOG2E) for x in (content, position)
         )
         tables, value_tables = tiling.tables(table, tile), tiling.tables(values, tile)
         for block in tiling.blocks(rows):
@@ -85,22 +85,22 @@ def forward(out: Tensor, log_sum: Tensor, *arguments: Any) -> None:
                 views.clear_around_keys()
                 sums.baddbmm_(views.by_distance, value_tables[:, block.distances])
             sums /= total.masked_fill(empty, 1.0) * tiling.kept_share
-            out[rows, heads, tokens] = tiling.by_row(sums)
+            out[rows, heads, tokens] = tiling.split_heads(sums)
             log = (highest + total.log2()).masked_fill_(empty, float("inf"))
-            log_sum[rows, heads, tokens] = tiling.by_row(log[..., 0])
+            log_sum[rows, heads, tokens] = tiling.split_heads(log[..., 0])
 
 
 def backward(
     needs_gradient: list[bool], upstream: Tensor, out: Tensor, log_sum: Tensor, *arguments: Any
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of the inputs that have any."""
+    """The gradients of all inputs, None for tables that are None; ``needs_gradient`` is ignored."""
     content, position, k, v, table, values = inputs = arguments[:6]
     tiling = Tiling(inputs, *arguments[6:])
     gradients: list[Any] = [
         x if x is None else x.new_zeros(x.shape, dtype=tiling.dtype) for x in inputs
     ]
     dq, dposition, dk, dv, *totals = gradients
-    # The sum over keys of weight times its gradient; the same with and without dropout.
+    # The sum over keys of weight times its gradient is <upstream, out>, with and without dropout.
     inner = (upstream.to(tiling.dtype) * out).sum(-1)
     logit_memory, gradient_memory = tiling.memory(), tiling.memory()
     dropout_memory = None if tiling.generator is None else tiling.memory()
@@ -108,7 +108,7 @@ def backward(
         rows, heads = tile
         ks, vs, ups = (tiling.tokens(x, tile) for x in (k, v, upstream))
         qs, position_qs = (
-            tiling.tokens(x, tile) * (tiling.scale * BITS) for x in (content, position)
+            tiling.tokens(x, tile) * (tiling.scale * LOG2E) for x in (content, position)
         )
         tables, value_tables = tiling.tables(table, tile), tiling.tables(values, tile)
         dks, dvs = torch.zeros_like(ks), torch.zeros_like(vs)
@@ -147,10 +147,11 @@ def backward(
                 views.clear_around_keys()
                 dtables[:, distances].baddbmm_(views.by_distance.transpose(1, 2), position_queries)
                 dps = torch.bmm(views.by_distance, tables[:, distances])
-                dposition[rows, heads, tokens] = tiling.by_row(dps) * tiling.scale
-            dq[rows, heads, tokens] = tiling.by_row(dqs) * tiling.scale
-        dk[tile], dv[tile] = (dks / BITS).view_as(dk[tile]), dvs.view_as(dv[tile])
-        for total, part, unit in zip(totals, (dtables, dvalue_tables), (BITS, 1.0)):
+                dposition[rows, heads, tokens] = tiling.split_heads(dps) * tiling.scale
+            dq[rows, heads, tokens] = tiling.split_heads(dqs) * tiling.scale
+        # The queries in ``dks`` and ``dtables`` have been multiplied by LOG2E.
+        dk[tile], dv[tile] = (dks / LOG2E).view_as(dk[tile]), dvs.view_as(dv[tile])
+        for total, part, unit in zip(totals, (dtables, dvalue_tables), (LOG2E, 1.0)):
             if part is not None:
-                total[heads] += tiling.by_row(part[:, : total.shape[1]]).sum(0) / unit
+                total[heads] += tiling.split_heads(part[:, : total.shape[1]]).sum(0) / unit
     return tuple(g if g is None else g.to(x.dtype) for g, x in zip(gradients, inputs))

@@ -17,27 +17,27 @@ SPARE = 33  # the most columns of a row that belong to no distance
 
 
 class Block(NamedTuple):
-    """Some queries of the batch rows of a tile, and the keys that they need."""
+    """Some queries of all batch rows of a tile, and the keys that they need."""
 
     tokens: slice  # m queries
     keys: slice  # w keys
-    distances: slice  # rows of the tables, which are in descending distance; W of them
-    hidden: Tensor | None  # bool (g or 1, 1, m, w): keys to mask
+    distances: slice  # W rows of the tables, which are in descending distance
+    hidden: Tensor | None  # bool (g or 1, 1, m, w), g batch rows: True masks a key
     on_diagonal: bool  # the last key is at the last query: mask a triangle of the last m columns
 
 
 class Views(NamedTuple):
-    """Two views of the memory of one block: with W numbers to a row, and from entry m-1 on with
-    W-1 numbers to a row."""
+    """Two views of the memory of one block for G = g * h pairs of batch row and head: with row
+    stride W, and from entry m-1 on with row stride W-1."""
 
     by_distance: Tensor  # (G, m, W): P
     by_key: Tensor  # (G, m, w)
-    between: Tensor  # the entries between the rows of by_key
+    gaps: Tensor  # the entries between the rows of by_key
 
     def clear_around_keys(self) -> None:
         """Set all entries that belong to no key to 0, so that ``by_distance`` can be used."""
         self.by_distance[:, 0, : self.by_key.shape[1] - 1] = 0
-        self.between.zero_()
+        self.gaps.zero_()
         self.by_distance[:, -1, -1] = 0
 
 
@@ -50,7 +50,7 @@ class Tiling:
 
     inputs  those with gradients (passes.py)
     query_codes, key_codes  int64 (1 or B, Tq) and (1 or B, Tk): a query attends to the keys whose
-            codes differ from its own by at most ``near``; both None: to all keys
+            codes differ from its own by at most ``margin``; both None: to all keys
     offset  query i has the position of key offset + i, even if there is no such key
     """
 
@@ -59,7 +59,7 @@ class Tiling:
         inputs: Sequence[Any],
         query_codes: Tensor | None,
         key_codes: Tensor | None,
-        near: int,
+        margin: int,
         scale: float,
         dropout: float,
         seed: int,
@@ -67,101 +67,101 @@ class Tiling:
         offset: int,
     ) -> None:
         q, _, k, _, table, values = inputs
-        self.batch, self.all_heads, self.queries = q.shape[:3]
+        self.batch, self.heads, self.queries = q.shape[:3]
         self.keys, self.relative = k.shape[2], table is not None or values is not None
-        self.near, self.scale, self.causal, self.offset = near, scale, causal, offset
+        self.margin, self.scale, self.causal, self.offset = margin, scale, causal, offset
         self.device = q.device
         self.dtype = torch.promote_types(q.dtype, torch.float32)
         self.block = min(BLOCK, self.queries)
         self.codes = self.bounds = None
         if query_codes is not None and key_codes is not None:
-            # Reading codes would wait for the device: on others than CPUs, blocks have all keys.
+            # Reading codes on a GPU would mean waiting for it, so there blocks include all keys.
             if query_codes.device.type == key_codes.device.type == "cpu":
-                self.bounds = bounds(query_codes, key_codes, near)
+                self.bounds = bounds(query_codes, key_codes, margin)
             self.codes = query_codes.to(self.device), key_codes.to(self.device)
-        self.heads = self._heads_at_once()
-        one_row = self.heads * self.block * (self.keys + 1)
+        self.tile_heads = self._heads_per_tile()
+        row_logits = self.tile_heads * self.block * (self.keys + 1)
         budget = BUDGET if self.device.type == "cpu" else DEVICE_BUDGET
-        self.group = max(1, min(self.batch, budget // one_row))
+        self.tile_rows = max(1, min(self.batch, budget // row_logits))
         minus_infinity = torch.full((self.block, self.block), float("-inf"), dtype=self.dtype)
         self.causal_mask = minus_infinity.triu(1).to(self.device)
-        #: For dropout. Both passes visit the blocks in the same order, so the same seed drops the
-        #: same weights: those whose random int16 is below the threshold.
+        #: For dropout, of the weights whose random int16 is below the threshold. Both passes visit
+        #: the blocks in the same order, so the same seed drops the same weights.
         self.generator = torch.Generator(self.device).manual_seed(seed) if dropout else None
         self.threshold = round(dropout * 2**16) - 2**15
         self.kept_share = (2**15 - self.threshold) / 2**16  # ``dropout`` rounded to 16 bits
 
-    def _heads_at_once(self) -> int:
-        """How many heads to process together: a divisor of the number of heads.
+    def _heads_per_tile(self) -> int:
+        """The number of heads of a tile, a divisor of the number of all heads.
 
-        On CPUs, as many as keep one block's logits within :data:`BUDGET`, but up to two for each
-        thread in any case, because threads divide a batched product by heads.
+        On CPUs, the most that keep one block's logits within :data:`BUDGET`, or two per thread if
+        that is more, because threads share out a batched product by heads.
         """
         if self.device.type != "cpu":
-            return self.all_heads
-        widest = self.keys  # roughly the most keys that a block of queries is multiplied with
+            return self.heads
+        widest = self.keys  # roughly the most keys by which a block of queries is multiplied
         if self.bounds is not None:
             oldest, newest, _ = self.bounds
             widest = min(self.keys, max(int((newest - oldest).max()) + 1, 0) + BLOCK)
-        fit = BUDGET // (self.block * (widest + 1))
-        most = max(1, fit, 2 * torch.get_num_threads())
-        return max(n for n in range(1, min(most, self.all_heads) + 1) if self.all_heads % n == 0)
+        fitting = BUDGET // (self.block * (widest + 1))
+        most = max(1, fitting, 2 * torch.get_num_threads())
+        return max(n for n in range(1, min(most, self.heads) + 1) if self.heads % n == 0)
 
     def tiles(self) -> list[Tile]:
         """Divide all batch rows and heads into tiles."""
-        heads = (slice(h, h + self.heads) for h in range(0, self.all_heads, self.heads))
-        starts = range(0, self.batch, self.group)
-        rows = [slice(b, min(b + self.group, self.batch)) for b in starts]
-        return [(some_rows, some_heads) for some_heads in heads for some_rows in rows]
+        heads = (slice(h, h + self.tile_heads) for h in range(0, self.heads, self.tile_heads))
+        starts = range(0, self.batch, self.tile_rows)
+        rows = [slice(b, min(b + self.tile_rows, self.batch)) for b in starts]
+        return [(row_slice, head_slice) for head_slice in heads for row_slice in rows]
 
     def blocks(self, rows: slice) -> Iterator[Block]:
         """Divide the queries of these batch rows into blocks, each with the keys it needs."""
         for first in range(0, self.queries, self.block):
             stop = min(first + self.block, self.queries)
             tokens = slice(first, stop)
-            start, upto = 0, self.keys
+            key_start, key_stop = 0, self.keys
             if self.causal:
-                upto = min(max(self.offset + stop, 1), self.keys)
+                key_stop = min(max(self.offset + stop, 1), self.keys)
             diagonal = self.offset + first  # the key at the position of the first query
-            on_diagonal = self.causal and diagonal >= 0 and upto == self.offset + stop
+            on_diagonal = self.causal and diagonal >= 0 and key_stop == self.offset + stop
             hidden, needs_codes = None, self.codes is not None
             if self.bounds is not None:
-                oldest, newest, contiguous = (_of_rows(x, rows)[:, tokens] for x in self.bounds)
-                start, after = int(oldest.min()), int(newest.max()) + 1
+                oldest, newest, contiguous = (_select_rows(x, rows)[:, tokens] for x in self.bounds)
+                key_start, newest_stop = int(oldest.min()), int(newest.max()) + 1
                 if on_diagonal:  # keep all columns of the triangle
-                    start, after = min(start, diagonal), upto
-                start = min(start, upto - 1)
-                upto = max(min(upto, after), start + 1)
-                # Not if all queries attend to all keys of the block.
+                    key_start, newest_stop = min(key_start, diagonal), key_stop
+                key_start = min(key_start, key_stop - 1)
+                key_stop = max(min(key_stop, newest_stop), key_start + 1)
+                # If all queries attend to all keys of the block, nothing is hidden.
                 needs_codes = not bool(
-                    contiguous.all() and oldest.max() <= start and newest.min() >= upto - 1
+                    contiguous.all() and oldest.max() <= key_start and newest.min() >= key_stop - 1
                 )
             if self.codes is not None and needs_codes:
-                queries, keys = (_of_rows(x, rows) for x in self.codes)
-                queries, keys = queries[:, tokens, None], keys[:, None, start:upto]
-                hidden = (queries - keys).abs() > self.near if self.near else queries != keys
+                queries, keys = (_select_rows(x, rows) for x in self.codes)
+                queries, keys = queries[:, tokens, None], keys[:, None, key_start:key_stop]
+                hidden = (queries - keys).abs() > self.margin if self.margin else queries != keys
             if self.causal and not on_diagonal:
                 positions = torch.arange(first, stop, device=self.device)[:, None] + self.offset
-                later = torch.arange(start, upto, device=self.device) > positions
+                later = torch.arange(key_start, key_stop, device=self.device) > positions
                 hidden = later[None] if hidden is None else hidden | later
             if hidden is not None:
                 hidden = hidden[:, None]
             # W - 1 is an odd multiple of 16: rows begin at cache lines, but unlike with a power of
             # two they do not compete for a few sets of the cache.
             negative = 0 if on_diagonal or not self.relative else max(0, stop - first - 2)
-            width = 16 * (-(-(upto - start + negative) // 16) | 1) + 1
-            highest = self.queries - stop + start
-            distances = slice(highest, highest + width)
-            yield Block(tokens, slice(start, upto), distances, hidden, on_diagonal)
+            width = 16 * (-(-(key_stop - key_start + negative) // 16) | 1) + 1
+            first_row = self.queries - stop + key_start  # of the tables: the highest distance
+            distances = slice(first_row, first_row + width)
+            yield Block(tokens, slice(key_start, key_stop), distances, hidden, on_diagonal)
 
     def memory(self) -> Tensor:
         """Memory that is large enough for the logits of any block."""
         width = self.keys + (self.block if self.relative else 0) + SPARE
-        count = self.group * self.heads * self.block * width + 16
+        count = self.tile_rows * self.tile_heads * self.block * width + 16
         return torch.empty(count, dtype=self.dtype, device=self.device)
 
     def views(self, memory: Tensor, count: int, block: Block) -> Views:
-        """The views of ``memory`` for one block of ``count`` pairs of batch row and head."""
+        """The views of ``memory`` for one block and ``count`` pairs of batch row and head."""
         m, w, width = (x.stop - x.start for x in (block.tokens, block.keys, block.distances))
         begin = (1 - m) % 16  # so that rows of ``by_key`` begin at cache lines
         key, rows = begin + m - 1, (m * width, width - 1, 1)
@@ -172,12 +172,12 @@ class Tiling:
         )
 
     def tokens(self, x: Tensor, tile: Tile) -> Tensor:
-        """(B, H, T, D) -> (g * h, T, D) of the rows and heads of ``tile``, in working precision."""
+        """The part of x (B, H, T, D) in ``tile``, (g * h, T, D), in working precision."""
         return x[tile].to(self.dtype).reshape(-1, x.shape[2], x.shape[3])
 
-    def by_row(self, x: Tensor) -> Tensor:
+    def split_heads(self, x: Tensor) -> Tensor:
         """(g * h, ...) -> (g, h, ...)."""
-        return x.unflatten(0, (-1, self.heads))
+        return x.unflatten(0, (-1, self.tile_heads))
 
     def tables(self, x: Tensor | None, tile: Tile) -> Tensor | None:
         """(H, distances, D) -> (g * h, distances + SPARE, D): repeat the table for each batch row
@@ -190,24 +190,24 @@ class Tiling:
         return torch.cat([x.to(self.dtype), spare], dim=1).repeat(count, 1, 1)
 
     def keep(self, shape: torch.Size) -> Tensor:
-        """Which weights of the next block dropout keeps, bool of ``shape``. Each is drawn from 16
-        random bits, which is five times as fast as drawing floats."""
-        numbers = -(-shape.numel() // 4)
-        bits = torch.empty(numbers, dtype=torch.int64, device=self.device)
+        """Which weights of the next block dropout keeps, bool of ``shape``. 16 random bits decide
+        about each, which is five times as fast as drawing floats."""
+        words = -(-shape.numel() // 4)
+        bits = torch.empty(words, dtype=torch.int64, device=self.device)
         bits.random_(-(2**63), None, generator=self.generator)
         return (bits.view(torch.int16)[: shape.numel()] >= self.threshold).view(shape)
 
 
-def bounds(queries: Tensor, keys: Tensor, near: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The range of the keys that each query attends to by its code, (B, Tq) each: the indices of
-    the first and the last of these keys, Tk and -1 without any; and whether the query attends to
-    all keys between them. Codes are (1 or B, Tq) and (1 or B, Tk)."""
+def bounds(queries: Tensor, keys: Tensor, margin: int) -> tuple[Tensor, Tensor, Tensor]:
+    """For each query, (1 or B, Tq): the indices of the first and the last key that it may attend to
+    by its code, or Tk and -1 if there is none; and whether it may attend to all keys between them.
+    The codes are ``queries`` (1 or B, Tq) and ``keys`` (1 or B, Tk)."""
     rows, count = max(len(queries), len(keys)), keys.shape[1]
     queries, keys = (x.expand(rows, -1).contiguous() for x in (queries, keys))
     codes, order = keys.sort(dim=1, stable=True)  # keys with equal codes stay in order
     oldest, newest = torch.full_like(queries, count), torch.full_like(queries, -1)
     attended = torch.zeros_like(queries)  # the number of keys
-    for code in range(-near, near + 1):
+    for code in range(-margin, margin + 1):
         begin = torch.searchsorted(codes, queries + code)
         end = torch.searchsorted(codes, queries + code, right=True)
         absent = begin == end
@@ -218,6 +218,6 @@ def bounds(queries: Tensor, keys: Tensor, near: int) -> tuple[Tensor, Tensor, Te
     return oldest, newest, newest - oldest + 1 == attended
 
 
-def _of_rows(x: Tensor, rows: slice) -> Tensor:
-    """The batch rows ``rows`` of x (1 or B, T), whose only row may be shared by all."""
+def _select_rows(x: Tensor, rows: slice) -> Tensor:
+    """The batch rows ``rows`` of x (B, T), or x (1, T) itself, whose row is that of all."""
     return x if len(x) == 1 else x[rows]

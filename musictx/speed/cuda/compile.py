@@ -24,14 +24,14 @@ HERE = Path(__file__).parent
 
 
 def source(kernel: str) -> str:
-    """The source of a kernel: the two headers that all kernels share, then its own file."""
+    """The source of a kernel: the two headers of all kernels, then its own file."""
     names = ("device.cuh", "common.cuh", f"{kernel}.cu")
     return "\n".join((HERE / name).read_text("utf-8") for name in names)
 
 
 def machine_code(kernel: str, architecture: str, defines: Sequence[str]) -> bytes:
-    """The machine code of a kernel for an architecture such as ``sm_90``, from the cache or
-    compiled now.
+    """The machine code of a kernel for an architecture such as ``sm_90``, which is compiled if it
+    is not in the cache.
 
     ``defines`` are macros, ``NAME=VALUE``. Raises RuntimeError, with the reason, if the kernel
     cannot be compiled.
@@ -42,7 +42,7 @@ def machine_code(kernel: str, architecture: str, defines: Sequence[str]) -> byte
     with suppress(OSError):
         return path.read_bytes()
     print(f"musictx: compiling {kernel} of attention for {architecture}, once", file=sys.stderr)
-    code, _ = compiled(text, options)
+    code, _ = compile_source(text, options)
     with suppress(WriteError):  # without a cache the kernel is compiled again next time
         files.write_bytes(path, code)
     return code
@@ -54,8 +54,8 @@ def options_for(architecture: str, defines: Sequence[str]) -> list[str]:
     return [f"--gpu-architecture={architecture}", "-std=c++17", *macros]
 
 
-def compiled(text: str, options: Sequence[str]) -> tuple[bytes, str]:
-    """Compile ``text`` to (machine code, the compiler's log). Raises RuntimeError with the
+def compile_source(text: str, options: Sequence[str]) -> tuple[bytes, str]:
+    """Compile ``text`` and return (machine code, the compiler's log). Raises RuntimeError with the
     compiler's first error."""
     nvrtc = _library()
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
@@ -64,12 +64,12 @@ def compiled(text: str, options: Sequence[str]) -> tuple[bytes, str]:
         if status:
             raise RuntimeError(f"NVRTC failed (status {status})")
 
-    words = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+    option_array = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     check(
         nvrtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None)
     )
     try:
-        status = nvrtc.nvrtcCompileProgram(program, len(options), words)
+        status = nvrtc.nvrtcCompileProgram(program, len(options), option_array)
         check(nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size)))
         log = ctypes.create_string_buffer(max(1, size.value))
         check(nvrtc.nvrtcGetProgramLog(program, log))

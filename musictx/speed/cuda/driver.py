@@ -43,7 +43,7 @@ def architecture(index: int, defines: Sequence[str] = ()) -> str:
 
 @cache
 def _function(kernel: str, defines: tuple[str, ...], shared: int, index: int) -> ctypes.c_void_p:
-    """The kernel, loaded on a GPU once in a process."""
+    """The kernel, loaded on the GPU once per process."""
     _set_context(index)
     code = compile.machine_code(kernel, architecture(index, defines), defines)
     module, function = ctypes.c_void_p(), ctypes.c_void_p()

@@ -19,18 +19,18 @@ from torch.nn.functional import pad
 from musictx.speed.cuda import driver
 
 BLOCK, THREADS = 128, 256
-#: The backward pass: the head size, and the bytes of a block's dynamic shared memory.
+#: The head size of the backward pass, and its SHARED_BYTES (backward.cu).
 WIDTH, BACKWARD_SHARED = 64, 192512
-#: How many rows are interleaved in the accumulators of the backward pass (backward.cu).
+#: The number of rows that are interleaved in the accumulators of the backward pass (backward.cu).
 INTERLEAVED = 8
-#: Head sizes of each kernel; in the backward pass smaller heads are padded with zeros.
+#: The head sizes that each kernel supports; the backward pass pads 32 to ``WIDTH`` with zeros.
 SIZES = {"forward": (32, 64, 128), "backward": (32, 64)}
 _DTYPES = (torch.bfloat16, torch.float16)
 _POINTERS = (
     *("q", "k", "v", "table", "out", "up", "result", "log_sum", "dk", "dv", "dtable"),
     *("query_codes", "key_codes", "key_first", "row_random", "column_random"),
 )
-_ROWS = ("q", "k", "v", "out", "up", "result")
+_ROWS, _DIMS = ("q", "k", "v", "out", "up", "result"), ("batch", "head", "row")
 _NUMBERS = ("heads", "length", "rows", "table_head", "slots", "threshold")
 
 
@@ -39,42 +39,37 @@ class Arguments(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in _POINTERS),
-        *((f"{name}_{of}", ctypes.c_int) for name in _ROWS for of in ("batch", "head", "row")),
+        *((f"{name}_{dim}", ctypes.c_int) for name in _ROWS for dim in _DIMS),
         *((name, ctypes.c_int) for name in _NUMBERS),
         *((name, ctypes.c_float) for name in ("scale", "natural_scale", "inverse_share")),
     )
 
 
-#: The function that launches kernels; tests replace it by an emulation.
+#: The function that launches kernels; tests replace it with an emulation.
 launch: Callable[..., None] = driver.launch
-#: Whether to use the kernels; None: only on Hopper, where they were measured.
+#: Whether to use the kernels; None: only on Hopper GPUs, where they were measured.
 enabled: bool | None = None
 HOPPER = (9, 0)
-#: Kernels that could not be compiled or launched in this process -> the reason.
+#: Kernel -> why it could not be compiled or launched in this process.
 FAILED: dict[str, str] = {}
 
 
 def forward(p: Any, out: Tensor, log_sum: Tensor) -> bool:
-    """Write the output and the log of the sums of weights; False if Triton has to do it."""
-    if not supports("forward", p, out):
+    """Write the output and the log of the sums of weights. Return False if Triton has to do it."""
+    if not can_run("forward", p, out):
         return False
     argument = _arguments(p, log_sum, result=out)
     blocks = -(-p.queries // BLOCK)
-    return _run("forward", p, (blocks, p.batch * p.heads), 800 * p.size, argument)
+    shared = 800 * p.size  # SHARED_BYTES of forward.cu
+    return _run("forward", p, (blocks, p.batch * p.heads), shared, argument)
 
 
 def backward(
-    p: Any,
-    up: Tensor,
-    out: Tensor,
-    log_sum: Tensor,
-    tables: Any,
-    dq: Tensor,
-    dk: Tensor,
-    dv: Tensor,
+    p: Any, up: Tensor, out: Tensor, log_sum: Tensor, tables: Any, gradients: tuple[Tensor, ...]
 ) -> bool:
-    """Write the gradients; False if Triton has to do it."""
-    if not supports("backward", p, out, up, dq):
+    """Write ``gradients`` (dq, dk, dv) and ``tables``. Return False if Triton has to do it."""
+    dq, dk, dv = gradients
+    if not can_run("backward", p, out, up, dq):
         return False
     size, result = p.size, dq
     if size < WIDTH:
@@ -83,12 +78,12 @@ def backward(
         p, result = replace(p, q=q, k=k, v=v, table=table), torch.empty_like(q)
     length, rows = (-(-n // INTERLEAVED) * INTERLEAVED for n in (p.keys, p.high + 1))
     sums = p.q.new_zeros(2, p.batch * p.heads, length, WIDTH, dtype=torch.float32)
-    vectors = tables.vectors
-    if vectors.shape[1:] != (rows, WIDTH):
-        vectors = vectors.new_zeros(tables.slots, rows, WIDTH)
+    copies = tables.table_copies
+    if copies.shape[1:] != (rows, WIDTH):
+        copies = copies.new_zeros(tables.slots, rows, WIDTH)
     argument = _arguments(p, log_sum, out=out, up=up, result=result)
     argument.dk, argument.dv = (x.data_ptr() for x in sums)
-    argument.dtable, argument.slots = vectors.data_ptr(), tables.slots
+    argument.dtable, argument.slots = copies.data_ptr(), tables.slots
     grid = (p.batch * p.heads, -(-p.queries // BLOCK))
     if not _run("backward", p, grid, BACKWARD_SHARED, argument):
         return False
@@ -96,27 +91,27 @@ def backward(
         dq.copy_(result[..., :size])
     for target, accumulators, factor in ((dk, sums[0], p.scale), (dv, sums[1], 1.0)):
         if size < WIDTH or not (_aligned(target) and _finish(p, accumulators, target, factor)):
-            rows_in_order = _in_order(accumulators)[:, : p.keys, :size]
-            torch.mul(rows_in_order.unflatten(0, (p.batch, p.heads)), factor, out=target)
+            gradient = _row_major(accumulators)[:, : p.keys, :size]
+            torch.mul(gradient.unflatten(0, (p.batch, p.heads)), factor, out=target)
     group = p.heads if p.table_strides[0] else 1
-    total = vectors.unflatten(0, (-1, group)).sum(0)
-    tables.vectors, tables.slots = _in_order(total)[:, : p.high + 1, :size], group
+    total = copies.unflatten(0, (-1, group)).sum(0)
+    tables.table_copies, tables.slots = _row_major(total)[:, : p.high + 1, :size], group
     return True
 
 
 def _finish(p: Any, sums: Tensor, target: Tensor, factor: float) -> bool:
-    """Write accumulators times a factor into ``target``, in its layout and dtype; False if torch
-    has to do it."""
+    """Write accumulators times a factor into ``target``, in its layout and dtype. Return False if
+    torch has to do it."""
     argument = Arguments(dk=sums.data_ptr(), heads=p.heads, length=p.keys, natural_scale=factor)
     argument.result = target.data_ptr()
-    for of, stride in zip(("batch", "head", "row"), target.stride()):
-        setattr(argument, f"result_{of}", stride)
+    for dim, stride in zip(_DIMS, target.stride()):
+        setattr(argument, f"result_{dim}", stride)
     blocks = -(-(-(-p.keys // INTERLEAVED) * 32) // THREADS)
     return _run("finish", p, (p.batch * p.heads, blocks), 0, argument)
 
 
-def supports(kernel: str, p: Any, *rows: Tensor) -> bool:
-    """Whether the kernel supports the problem and the further tensors ``rows``, and is in use."""
+def can_run(kernel: str, p: Any, *rows: Tensor) -> bool:
+    """Whether the kernel is in use and supports the problem and the additional tensors ``rows``."""
     fits = (
         kernel not in FAILED
         and p.table is not None
@@ -158,7 +153,7 @@ def defines(kernel: str, p: Any) -> list[str]:
 
 
 def _arguments(p: Any, log_sum: Tensor, **rows: Tensor) -> Arguments:
-    """The argument for a problem; ``rows`` are further tensors (B, H, T, D) by their names."""
+    """The argument for a problem; ``rows`` are additional tensors (B, H, T, D) by name."""
     tensors = dict(zip("qkv", (p.q, p.k, p.v))) | rows
     argument = Arguments(
         **{name: x.data_ptr() for name, x in tensors.items()},
@@ -177,13 +172,13 @@ def _arguments(p: Any, log_sum: Tensor, **rows: Tensor) -> Arguments:
         inverse_share=1 / p.kept_share,
     )
     for name, x in tensors.items():
-        for of, stride in zip(("batch", "head", "row"), x.stride()):
-            setattr(argument, f"{name}_{of}", stride)
+        for dim, stride in zip(_DIMS, x.stride()):
+            setattr(argument, f"{name}_{dim}", stride)
     return argument
 
 
 def _run(kernel: str, p: Any, grid: tuple[int, int], shared: int, argument: Arguments) -> bool:
-    """Launch a kernel; False if it failed now, which is printed, or earlier in this process."""
+    """Launch a kernel. Return False if it fails, which is printed, or failed before."""
     if kernel in FAILED:
         return False
     try:
@@ -202,7 +197,7 @@ def _aligned(x: Tensor) -> bool:
     return regular and x.data_ptr() % 16 == 0
 
 
-def _in_order(x: Tensor) -> Tensor:
-    """Reorder accumulators (..., rows, WIDTH) from the layout of backward.cu to the usual one."""
+def _row_major(x: Tensor) -> Tensor:
+    """Reorder accumulators (..., rows, WIDTH) from the layout of backward.cu to row-major order."""
     parts = x.reshape(*x.shape[:-2], -1, WIDTH // 16, INTERLEAVED, 4, 2, 2)
     return parts.transpose(-3, -2).transpose(-5, -4).reshape(x.shape)

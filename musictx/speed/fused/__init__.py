@@ -1,13 +1,13 @@
 """Relative attention as one Triton kernel for NVIDIA GPUs, with memory linear in the length.
 
-It supports causal attention with a table or a bias for each distance, labels, packed pieces and
-dropout, as attention in C++ does; speed/chunked computes other terms. The skew is one gather in
-registers (skew.py); the forward pass needs 3 products where plain attention needs 2.
+Like attention in C++, it supports causal attention with a table or a bias over distances, labels,
+packed pieces and dropout; speed/chunked computes other terms. The skew is one gather in registers
+(skew.py); the forward pass needs 3 products, plain attention 2.
 :class:`~musictx.speed.fused.config.Config` sets the tiles, warps and stages.
 
-Inputs in bfloat16, float16 or float32; softmax, sums and the gradients of the tables in float32.
+Inputs are bfloat16, float16 or float32; softmax, sums and the gradients of the tables are float32.
 Triton is imported when the kernel first runs. With ``TRITON_INTERPRET=1`` set before that, it runs
-on the CPU, very slowly: for tests.
+on the CPU, very slowly, for tests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from musictx.speed import kernels
 from musictx.speed.fused import memory
 from musictx.speed.fused.config import HEAD_DIMS
 from musictx.speed.fused.masks import mask
-from musictx.speed.labels import of_one_width
+from musictx.speed.labels import pad_to_one_width
 
 __all__ = ["attend", "supports"]
 
@@ -43,23 +43,23 @@ def supports(job: Job) -> str | None:
     if job.deterministic:
         return "the last bits of its sums differ between runs (torch.use_deterministic_algorithms)"
     if not fits:
-        return f"it computes heads of {sizes} numbers, not {size}"
+        return f"it supports the head sizes {sizes}, not {size}"
     device = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
-    reason = kernels.supports(job, device, torch.bfloat16, torch.float16, torch.float32)
+    reason = kernels.unsupported_reason(job, device, torch.bfloat16, torch.float16, torch.float32)
     return reason or (None if job.device is None else _missing())
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
     """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D).
 
-    Arguments are not checked here (:func:`musictx.attention.attend` does). With inputs of 16 bits
-    the table may be a float32 master: it is cast once a call, and its gradient is accumulated in
-    float32. Threads add to the gradients of tables in any order, so their last bits differ from run
-    to run.
+    Arguments are not checked here (:func:`musictx.attention.attend` checks them). With 16-bit
+    inputs the table may be a float32 master: it is cast once per call, and its gradient is
+    accumulated in float32. The sums in gradients of tables have no fixed order, so their last bits
+    differ from run to run.
     """
     batch, heads, queries, width = q.shape
     keys = k.shape[2]
-    q, k, v, terms = of_one_width(q, k, v, terms, setting, HEAD_DIMS)
+    q, k, v, terms = pad_to_one_width(q, k, v, terms, setting, HEAD_DIMS)
     axis = terms.axes[0].within(0, keys - 1) if terms.axes else Axis()
     if axis.high < 0:  # all distances are clipped to a single row
         axis = replace(axis, low=0, high=0)
@@ -86,8 +86,8 @@ def _device(x: Tensor) -> AbstractContextManager[Any]:
     return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
 
 
-def _empty(q: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
-    """Memory for the output, like q, and the log, base 2, of each row's sum of weights."""
+def _empty(q: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    """Memory for the output, like q, and for the log to base 2 of each row's sum of weights."""
     return memory.empty_like(q), memory.empty(q.shape[:3], q.device)
 
 

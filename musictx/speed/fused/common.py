@@ -1,11 +1,13 @@
-"""What the passes of the fused kernel share: named tuples, and loading and storing of rows.
+"""Common to all passes of the fused kernel: named tuples, loading and storing of rows.
 
 A tile is T queries and T keys of one (batch row, head). Query i has the position of key
 ``offset + i``, even if there is no such key; ``p0`` is the position of a tile's first query, ``j0``
 that of its first key, ``delta = p0 - j0``. Logits are to base 2, because the kernels use exp2.
 
-Arguments are grouped in named tuples: ``...Base`` has pointers and strides of all queries or keys
-of one (batch row, head), ``...Rows`` the numbers of one tile.
+qb, qh and qt are the strides of Q by batch row, head and token; those of DO begin with g, of DQ and
+DK with d, of DV with w. eh and bh_bias are the strides by head of the table E and of BIASES. LSE is
+the log of the sums of weights. Named tuples group the arguments: ``...Base`` has the pointers and
+strides of all queries or keys of one (batch row, head), ``...Rows`` the values of one tile.
 """
 
 from typing import Any, NamedTuple
@@ -17,25 +19,25 @@ import triton.language as tl
 FAR = tl.constexpr(0)
 NEAR = tl.constexpr(1)
 DIAGONAL = tl.constexpr(2)  # delta is 0: only these tiles have keys later than a query
-#: Arguments for which Triton must not compile specialised versions of a kernel.
+#: Integer arguments for whose values Triton must not compile specialised kernels.
 NOT_SPECIALISED = ["H", "offset", "low", "high", "slots", "threshold"]
-#: The log of the sum of weights of a query without keys: its weights become exp2(-NO_KEYS) = 0.
+#: The log of the sum of weights of a query that attends to no key; exp2(-NO_KEYS) is 0.
 NO_KEYS = tl.constexpr(1e30)
 
 
 class Flags(NamedTuple):
     """Constants for which a kernel is compiled."""
 
-    D: Any  # width of a head
-    T: Any  # queries, and keys, of a tile
-    TABLE: Any  # whether distances have vectors, whose products with the query are added
-    BIAS: Any  # whether distances have biases
+    D: Any  # head size
+    T: Any  # the number of queries, and of keys, of a tile
+    TABLE: Any  # whether there is a table of a vector for each distance
+    BIAS: Any  # whether there is a bias for each distance
     PACKED: Any  # whether a query attends only to keys with its own code (piece)
     EDGE: Any  # whether tiles may begin before the first key
     DROP: Any  # whether there is dropout
     SKEW: Any  # dtype of relative logits in the skew
-    PRECISION: Any  # of products of float32 inputs
-    BIAS_GRADIENT: Any = False
+    PRECISION: Any  # precision of products of float32 inputs
+    BIAS_GRADIENT: Any = False  # whether to compute the gradient of the bias
 
 
 class QueryBase(NamedTuple):
@@ -44,7 +46,7 @@ class QueryBase(NamedTuple):
     q: Any
     do: Any
     log: Any
-    delta: Any
+    inner: Any
     codes: Any
     random: Any
     q_stride: Any
@@ -66,7 +68,7 @@ class KeyBase(NamedTuple):
 
 
 class QueryRows(NamedTuple):
-    """The queries of a tile; fields that a kernel does not use are arbitrary tensors."""
+    """The queries of a tile; fields that a kernel does not use hold arbitrary tensors."""
 
     q: Any
     log: Any
@@ -76,10 +78,10 @@ class QueryRows(NamedTuple):
 
 
 class Upstream(NamedTuple):
-    """The gradient of a tile's output, and <o, do> of each query."""
+    """The gradient of the output of a tile's queries, and their inner products <o, do>."""
 
     do: Any
-    delta: Any
+    inner: Any
 
 
 class KeyRows(NamedTuple):
@@ -94,7 +96,7 @@ class KeyRows(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The tables of one head: pointers; rows for the distances low..high."""
+    """The tables of one head: pointers, and the distances low..high of their rows."""
 
     table: Any
     bias: Any
@@ -102,8 +104,8 @@ class Tables(NamedTuple):
     high: Any
 
 
-class Numbers(NamedTuple):
-    """Factors of the logits, and dropout."""
+class Scalars(NamedTuple):
+    """The factor of the logits; dropout's threshold; 1 / the share of weights that it keeps."""
 
     scale: Any
     threshold: Any
@@ -167,7 +169,7 @@ def load_queries(base, i0, flags: tl.constexpr, BACKWARD: tl.constexpr):
 def load_upstream(base, i0, flags: tl.constexpr):
     """The gradients that arrive at the queries i0..i0+T-1 in the backward pass."""
     do = load_rows(base.do, i0, base.count, base.do_stride, flags.T, flags.D)
-    return Upstream(do, load_vector(base.delta, i0, base.count, 0.0, flags.T))
+    return Upstream(do, load_vector(base.inner, i0, base.count, 0.0, flags.T))
 
 
 @triton.jit

@@ -12,8 +12,8 @@ HEAD_DIMS = (16, 32, 64, 128)
 
 @dataclass(frozen=True)
 class Tile:
-    """The tiles of one pass: ``side`` queries times ``side`` keys, computed by ``warps`` warps with
-    ``stages`` pipeline stages."""
+    """The tiles of one pass: ``side`` queries times ``side`` keys, each computed by ``warps`` warps
+    with ``stages`` pipeline stages."""
 
     side: int
     warps: int = 4
@@ -35,8 +35,8 @@ class Config:
 
 
 def choose(dtype: torch.dtype, head_dim: int) -> Config:
-    """The configuration for a dtype and a head size: for heads of 64 in 16 bits the fastest on an
-    H200, otherwise the one with the fewest register spills by the compiler's report
+    """The configuration for a dtype and a head size. For 16 bits and head size 64 it is the fastest
+    on an H200, otherwise the one for which the compiler reports the fewest register spills
     (scripts/LOG.md)."""
     if dtype == torch.float32:
         tile = Tile(16, 8, 1)

@@ -10,8 +10,8 @@ from musictx.speed.fused.common import (
     NOT_SPECIALISED,
     Flags,
     KeyBase,
-    Numbers,
     QueryBase,
+    Scalars,
     Softmax,
     Tables,
     far_logits,
@@ -24,16 +24,16 @@ from musictx.speed.fused.tile import store_output, update_softmax, visible_keys
 
 @triton.jit
 def forward_tile(
-    soft, hi, queries, key_base, tables, far, j0, p0, numbers, flags: tl.constexpr,
+    soft, hi, queries, key_base, tables, far, j0, p0, scalars, flags: tl.constexpr,
     KIND: tl.constexpr,
 ):  # fmt: skip
-    """Update the softmax and R_k (``hi``), which one tile passes to the next, with the keys
-    j0..j0+T-1."""
+    """Update the state of the softmax and R_k (``hi``), which each tile passes to the next, with
+    the keys j0..j0+T-1."""
     keys = load_keys(key_base, j0, flags)
     relative = 0.0
     if flags.TABLE:
         relative, hi = relative_logits(queries.q, hi, far, p0 - j0, tables, flags, KIND)
-    soft = update_softmax(soft, queries, keys, relative, tables, numbers, flags, KIND)
+    soft = update_softmax(soft, queries, keys, relative, tables, scalars, flags, KIND)
     return soft, hi
 
 
@@ -49,7 +49,7 @@ def forward(
     """Output and log of the sum of weights of T queries of one (batch row, head)."""
     flags: tl.constexpr = Flags(D, T, TABLE, BIAS, PACKED, EDGE, DROP, SKEW, PRECISION)
     blocks = tl.cdiv(TQ, T)
-    i0 = (blocks - 1 - tl.program_id(0) % blocks) * T  # long rows first
+    i0 = (blocks - 1 - tl.program_id(0) % blocks) * T  # late queries first: they have most keys
     bh = (tl.program_id(0) // blocks).to(tl.int64)
     b = bh // H
     h = bh % H
@@ -63,31 +63,31 @@ def forward(
         kt, vt, TK,
     )  # fmt: skip
     tables = Tables(E + h * eh, BIASES + h * bh_bias, low, high)
-    numbers = Numbers(scale, threshold, inverse_share)
+    scalars = Scalars(scale, threshold, inverse_share)
     queries = load_queries(query_base, i0, flags, False)
     first, stop = visible_keys(KEY_FIRST + b * TQ, i0, TQ, TK, p0, flags)
     m0, m1, m2, m3 = tile_range(first, stop, p0, high, T, flags)
 
     top = tl.full([T], -1e30, tl.float32)
-    none = tl.zeros([T], tl.float32)
-    soft = Softmax(tl.zeros([T, D], tl.float32), top, none)
-    hi = none
+    zeros = tl.zeros([T], tl.float32)
+    soft = Softmax(tl.zeros([T, D], tl.float32), top, zeros)
+    hi = zeros
     if TABLE or BIAS:
-        far = none
+        far = zeros
         if TABLE:
             far = far_logits(queries.q, tables, D)
         for m in range(m0, m1):
             soft, hi = forward_tile(
-                soft, hi, queries, key_base, tables, far, p0 + m * T, p0, numbers, flags, FAR
+                soft, hi, queries, key_base, tables, far, p0 + m * T, p0, scalars, flags, FAR
             )
     if TABLE:
         hi = table_product(queries.q, -m1 * T, tables, flags)
     for m in range(m1, m2):
         soft, hi = forward_tile(
-            soft, hi, queries, key_base, tables, none, p0 + m * T, p0, numbers, flags, NEAR
+            soft, hi, queries, key_base, tables, zeros, p0 + m * T, p0, scalars, flags, NEAR
         )
     if m3 > m2:
         soft, hi = forward_tile(
-            soft, hi, queries, key_base, tables, none, p0, p0, numbers, flags, DIAGONAL
+            soft, hi, queries, key_base, tables, zeros, p0, p0, scalars, flags, DIAGONAL
         )
     store_output(soft, OUT + b * ob + h * oh, LSE + bh * TQ, i0, TQ, ot, inverse_share, flags)

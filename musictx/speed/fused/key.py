@@ -10,8 +10,8 @@ from musictx.speed.fused.common import (
     NOT_SPECIALISED,
     Flags,
     KeyBase,
-    Numbers,
     QueryBase,
+    Scalars,
     Tables,
     far_logits,
     load_keys,
@@ -31,7 +31,7 @@ from musictx.speed.fused.tile import (
 
 @triton.jit
 def tile_relative_logits(queries, delta, tables, flags: tl.constexpr, KIND: tl.constexpr):
-    """The relative logits of one tile, (T, T), computed without R_k of an earlier tile."""
+    """The relative logits of one tile, (T, T), computed without R_k of another tile."""
     T: tl.constexpr = flags.T
     if KIND == FAR:
         cells = tl.zeros([T, T], tl.float32)
@@ -47,7 +47,7 @@ def tile_relative_logits(queries, delta, tables, flags: tl.constexpr, KIND: tl.c
 
 @triton.jit
 def key_tile(
-    dk, dv, keys, query_base, tables, m, j0, numbers, flags: tl.constexpr, KIND: tl.constexpr
+    dk, dv, keys, query_base, tables, m, j0, scalars, flags: tl.constexpr, KIND: tl.constexpr
 ):
     """Add what the T queries from position j0 + mT on contribute to dk (before scaling) and dv."""
     T: tl.constexpr = flags.T
@@ -56,15 +56,15 @@ def key_tile(
     relative = 0.0
     if flags.TABLE:
         relative = tile_relative_logits(queries, m * T, tables, flags, KIND)
-    p = weights(queries, keys, relative, tables, numbers, flags, KIND)
+    p = weights(queries, keys, relative, tables, scalars, flags, KIND)
     upstream = load_upstream(query_base, i0, flags)  # loaded this late to save registers
-    return key_gradients(dk, dv, p, upstream, queries, keys, numbers, flags)
+    return key_gradients(dk, dv, p, upstream, queries, keys, scalars, flags)
 
 
 @triton.jit(do_not_specialize=NOT_SPECIALISED)
 def backward_key(
     Q, K, V, E, BIASES, QUERY_CODES, KEY_CODES, QUERY_STOP, ROW_RANDOM, COLUMN_RANDOM,
-    DO, LSE, DELTA, DK, DV,
+    DO, LSE, INNER, DK, DV,
     qb, qh, qt, kb, kh, kt, vb, vh, vt, gb, gh, gt, db, dh, dt, wb, wh, wt, eh, bh_bias,
     H, TQ, TK, offset, low, high, scale, natural_scale, threshold, inverse_share,
     D: tl.constexpr, T: tl.constexpr, TABLE: tl.constexpr, BIAS: tl.constexpr,
@@ -73,12 +73,12 @@ def backward_key(
     """Gradients of T keys and values of one (batch row, head)."""
     flags: tl.constexpr = Flags(D, T, TABLE, BIAS, PACKED, False, DROP, SKEW, PRECISION)
     blocks = tl.cdiv(TK, T)
-    j0 = (tl.program_id(0) % blocks) * T  # early keys have the most queries
+    j0 = (tl.program_id(0) % blocks) * T  # early keys first: they have most queries
     bh = (tl.program_id(0) // blocks).to(tl.int64)
     b = bh // H
     h = bh % H
     query_base = QueryBase(
-        Q + b * qb + h * qh, DO + b * gb + h * gh, LSE + bh * TQ, DELTA + bh * TQ,
+        Q + b * qb + h * qh, DO + b * gb + h * gh, LSE + bh * TQ, INNER + bh * TQ,
         QUERY_CODES + b * TQ, ROW_RANDOM + bh * TQ, qt, gt, TQ, offset,
     )  # fmt: skip
     key_base = KeyBase(
@@ -86,11 +86,11 @@ def backward_key(
         kt, vt, TK,
     )  # fmt: skip
     tables = Tables(E + h * eh, BIASES + h * bh_bias, low, high)
-    numbers = Numbers(scale, threshold, inverse_share)
+    scalars = Scalars(scale, threshold, inverse_share)
     keys = load_keys(key_base, j0, flags)
     first, stop = attending_queries(QUERY_STOP + b * TK, j0, TQ, TK, offset, flags)
 
-    # The tile of queries from position j0 + mT on begins with query j0 + mT - offset.
+    # Tile m has the queries from position j0 + mT on; the first is query j0 + mT - offset.
     m0 = floor_div(first + offset - j0, T)
     m3 = tl.maximum(ceil_div(stop + offset - j0, T), m0)
     m1 = tl.minimum(tl.maximum(1, m0), m3)  # from here on NEAR
@@ -100,11 +100,11 @@ def backward_key(
     dk = tl.zeros([T, D], tl.float32)
     dv = tl.zeros([T, D], tl.float32)
     for m in range(m0, m1):
-        dk, dv = key_tile(dk, dv, keys, query_base, tables, m, j0, numbers, flags, DIAGONAL)
+        dk, dv = key_tile(dk, dv, keys, query_base, tables, m, j0, scalars, flags, DIAGONAL)
     for m in range(m1, m2):
-        dk, dv = key_tile(dk, dv, keys, query_base, tables, m, j0, numbers, flags, NEAR)
+        dk, dv = key_tile(dk, dv, keys, query_base, tables, m, j0, scalars, flags, NEAR)
     if TABLE or BIAS:
         for m in range(m2, m3):
-            dk, dv = key_tile(dk, dv, keys, query_base, tables, m, j0, numbers, flags, FAR)
+            dk, dv = key_tile(dk, dv, keys, query_base, tables, m, j0, scalars, flags, FAR)
     store_rows(DK + b * db + h * dh, j0, TK, dt, dk * natural_scale, T, D)
     store_rows(DV + b * wb + h * wh, j0, TK, wt, dv, T, D)

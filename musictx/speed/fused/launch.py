@@ -1,7 +1,7 @@
 """Launch the fused kernels: strides, memory, grids. Imports Triton.
 
-Problems that speed/cuda supports on this GPU are computed there. A forward pass by one and a
-backward pass by the other work together, because both save the same tensors in the same units.
+Problems that speed/cuda supports on this GPU are computed there. Each can continue with a forward
+pass of the other, because both save the same tensors in the same units.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def strides(*tensors: Tensor) -> list[int]:
 
 
 def grid(p: Problem, tokens: int, side: int) -> tuple[int]:
-    """The grid with one program for each tile of ``side`` tokens of each (batch row, head)."""
+    """A grid of one program for each tile of ``side`` tokens of each (batch row, head)."""
     return (triton.cdiv(tokens, side) * p.batch * p.heads,)
 
 
@@ -44,25 +44,25 @@ def forward(p: Problem, out: Tensor, log_sum: Tensor) -> None:
 def backward(
     p: Problem, upstream: Tensor, out: Tensor, log_sum: Tensor, bias_gradient: bool
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of q, k, v, table and bias; ``None`` for a table or bias that does not exist, and
-    for the bias without ``bias_gradient``."""
+    """Gradients of q, k, v, table and bias; ``None`` for a missing table or bias, and for the bias
+    if ``bias_gradient`` is false."""
     dq, dk, dv = (memory.empty_like(x) for x in (p.q, p.k, p.v))
     tables = TableGradients(p, bias_gradient)
     up = memory.unit_stride(upstream.to(p.q.dtype))
-    if 0 in up.stride():  # an expanded tensor
+    if 0 in up.stride():  # an expanded tensor has no memory for each row
         up = up.contiguous()
-    if cuda.backward(p, up, out, log_sum, tables, dq, dk, dv):
+    if cuda.backward(p, up, out, log_sum, tables, (dq, dk, dv)):
         return dq, dk, dv, *tables.sums()
-    delta = memory.empty((p.batch, p.heads, p.queries), p.q.device)
+    inner = memory.empty((p.batch, p.heads, p.queries), p.q.device)
     tile_functions.inner_products[grid(p, p.queries, 64)](
-        out, up, delta, *strides(out, up), p.heads, p.queries, D=p.size, T=64
+        out, up, inner, *strides(out, up), p.heads, p.queries, D=p.size, T=64
     )
     common = (p.q, p.k, p.v, *p.tables, *p.codes)
-    query_inputs = (*p.random, up, log_sum, delta)
+    query_inputs = (*p.random, up, log_sum, inner)
     sizes = (*p.table_strides, p.heads, p.queries, p.keys, p.offset, p.low, p.high)
     tile = p.config.query
     query_pass.backward_query[grid(p, p.queries, tile.side)](
-        *common, p.key_first, *query_inputs, dq, tables.vectors, tables.numbers,
+        *common, p.key_first, *query_inputs, dq, tables.table_copies, tables.bias_copies,
         *strides(p.q, p.k, p.v, up, dq), *sizes,
         tables.slots, p.scale * LOG2E, p.scale, p.threshold, 1 / p.kept_share,
         BIAS_GRADIENT=tables.bias_gradient, EDGE=p.has_edge(tile), **p.constants(tile),

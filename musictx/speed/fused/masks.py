@@ -2,7 +2,7 @@
 
 A query attends to a key only if their codes are equal. Pieces may be in any order. The bounds are
 the first key that each query attends to, which is the query's code, and the last query that attends
-to each key, so that the kernel can skip the tiles outside.
+to each key, so that the kernel can skip the tiles outside these bounds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from musictx.speed.pieces import piece_codes
 #: int32 (B, Tq), (B, Tk), (B, Tk): the codes of queries and keys (``pieces.piece_codes``), and the
 #: index after the last query that attends to each key, 0 if none does. None without pieces.
 Mask = tuple[Tensor | None, Tensor | None, Tensor | None]
-#: Pieces -> (the tensor's version, the mask): all layers of a pass share one mask.
+#: Pieces -> (the version of this tensor, its mask), so that all layers of a pass share one mask.
 _MASKS: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
@@ -28,11 +28,11 @@ def mask(setting: Setting) -> Mask:
         return _mask(setting)
     if torch.compiler.is_compiling() or pieces.is_inference():  # neither has a version
         return _mask(setting)
-    version, mask = _MASKS.get(pieces, (-1, (None, None, None)))
+    version, cached = _MASKS.get(pieces, (-1, (None, None, None)))
     if version != pieces._version:
-        mask = _mask(setting)
-        _MASKS[pieces] = pieces._version, mask
-    return mask
+        cached = _mask(setting)
+        _MASKS[pieces] = pieces._version, cached
+    return cached
 
 
 def _mask(setting: Setting) -> Mask:

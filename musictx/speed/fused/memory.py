@@ -1,4 +1,4 @@
-"""Memory for the outputs of the kernels."""
+"""Memory for the results of the kernels."""
 
 from __future__ import annotations
 

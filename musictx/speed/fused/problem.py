@@ -14,8 +14,8 @@ from musictx.speed.fused.config import Tile, choose
 from musictx.speed.fused.memory import unit_stride
 
 LOG2E = math.log2(math.e)
-#: Memory for copies of the tables' gradients, as a share of the bytes of q: with more copies, fewer
-#: programs add to the same address at once.
+#: Memory for copies of the tables' gradients, as a share of the bytes of q. With more copies, fewer
+#: programs add to the same address at the same time.
 COPIES_SHARE = 0.5
 
 
@@ -54,9 +54,9 @@ class Problem:
         table = None if self.table is None else self.table.to(self.q.dtype)
         bias = None if self.bias is None else self.bias.float() * LOG2E
         self.tables = self._with_placeholders(table, bias)
-        # The stride from one head to the next; 0 if all heads share a table.
-        learned = (self.table, self.bias)
-        self.table_strides = [0 if x is None or len(x) == 1 else x[0].numel() for x in learned]
+        #: The strides from one head to the next; 0 if all heads share a table.
+        tables = (self.table, self.bias)
+        self.table_strides = [0 if x is None or len(x) == 1 else x[0].numel() for x in tables]
         self.codes = self._with_placeholders(self.query_codes, self.key_codes)
         #: The first key that each query attends to, which is its code.
         self.key_first = self.codes[0]
@@ -87,16 +87,16 @@ class Problem:
         }
 
     def has_edge(self, tile: Tile) -> bool:
-        """Whether tiles, which are aligned with the queries, may begin before the first key."""
+        """Whether a tile may begin before the first key, because tiles are aligned with queries."""
         return self.offset % tile.side != 0
 
 
 class TableGradients:
     """float32 memory in which programs accumulate the gradients of the tables.
 
-    There are ``slots`` copies, so that programs wait less for each other: (batch row, head) number
-    bh adds to slot bh % slots. If each head has a table, ``slots`` is a multiple of the number of
-    heads.
+    There are ``slots`` copies, so that programs wait less for each other: pair number bh of batch
+    row and head adds to copy bh % slots. If each head has a table, ``slots`` is a multiple of the
+    number of heads.
     """
 
     def __init__(self, p: Problem, bias_gradient: bool) -> None:
@@ -104,26 +104,26 @@ class TableGradients:
         rows = p.high - p.low + 1
         group = p.heads if any(p.table_strides) else 1
         budget = p.q.numel() * p.q.element_size() * COPIES_SHARE
-        most = int(budget // max(1, group * rows * p.size * 4))
-        self.slots = group * max(1, min(p.batch * p.heads // group, most, 16))
+        affordable = int(budget // max(1, group * rows * p.size * 4))
+        self.slots = group * max(1, min(p.batch * p.heads // group, affordable, 16))
 
         def copies(needed: bool, *shape: int) -> Tensor:
             if not needed:
                 return p.q  # any tensor: no kernel writes it
             return torch.zeros(self.slots, *shape, dtype=torch.float32, device=p.q.device)
 
-        self.vectors = copies(p.table is not None, rows, p.size)
-        self.numbers = copies(bias_gradient, rows)
+        self.table_copies = copies(p.table is not None, rows, p.size)
+        self.bias_copies = copies(bias_gradient, rows)
 
     def sums(self) -> tuple[Tensor | None, Tensor | None]:
         """Gradients of the table and of the bias."""
-        vectors = self._sum(self.vectors, self.p.table, self.p.scale)
-        return vectors, self._sum(self.numbers, self.p.bias, 1.0)
+        table = self._sum(self.table_copies, self.p.table, self.p.scale)
+        return table, self._sum(self.bias_copies, self.p.bias, 1.0)
 
-    def _sum(self, copies: Tensor, like: Tensor | None, scale: float) -> Tensor | None:
-        if like is None or copies is self.p.q:
+    def _sum(self, copies: Tensor, parameter: Tensor | None, scale: float) -> Tensor | None:
+        if parameter is None or copies is self.p.q:
             return None
-        # Slot s belongs to head s % heads.
-        copies = copies.view(-1, len(like), *copies.shape[1:])
+        # Copy s belongs to head s % heads.
+        copies = copies.view(-1, len(parameter), *copies.shape[1:])
         total = copies[0] if len(copies) == 1 else copies.sum(0)
-        return (total * scale).to(like.dtype)
+        return (total * scale).to(parameter.dtype)

@@ -12,8 +12,8 @@ from musictx.speed.fused.common import (
     NOT_SPECIALISED,
     Flags,
     KeyBase,
-    Numbers,
     QueryBase,
+    Scalars,
     Tables,
     atomic_add,
     atomic_add_rows,
@@ -59,7 +59,7 @@ def table_gradients(dq, ds, queries, tables, accumulators, delta, flags: tl.cons
 
 @triton.jit
 def far_gradients(dq, far_sum, queries, tables, accumulators, flags: tl.constexpr):
-    """Do the same for ``far_sum``: all distances of FAR tiles use the last row of the tables."""
+    """As :func:`table_gradients`, for the sums of dS over FAR tiles, which use the last row."""
     row = tables.high - tables.low
     d = row * flags.D + tl.arange(0, flags.D)
     if flags.TABLE:
@@ -74,24 +74,24 @@ def far_gradients(dq, far_sum, queries, tables, accumulators, flags: tl.constexp
 @triton.jit
 def query_tile(
     dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, far, j0, p0,
-    numbers, flags: tl.constexpr, KIND: tl.constexpr,
+    scalars, flags: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
     """Add what the keys j0..j0+T-1 contribute to dq (before scaling) and the tables' gradients.
 
-    One tile passes to the next: dq so far; R_k (``hi``); the cells of dS whose distances the next
-    tile completes (``previous``); sums of dS over FAR tiles.
+    Each tile passes to the next: dq so far; R_k (``hi``); the cells of dS whose distances the next
+    tile completes (``previous``); the sums of dS over FAR tiles (``far_sum``).
     """
     delta = p0 - j0
     keys = load_keys(key_base, j0, flags)
     relative = 0.0
     if flags.TABLE:
         relative, hi = relative_logits(queries.q, hi, far, delta, tables, flags, KIND)
-    p = weights(queries, keys, relative, tables, numbers, flags, KIND)
-    _, exact = gradients(p, upstream, queries, keys, numbers, flags)
-    ds = exact.to(queries.q.dtype)
+    p = weights(queries, keys, relative, tables, scalars, flags, KIND)
+    _, ds32 = gradients(p, upstream, queries, keys, scalars, flags)
+    ds = ds32.to(queries.q.dtype)
     dq = tl.dot(ds, keys.k, dq, input_precision=flags.PRECISION)
     if KIND == FAR:
-        far_sum += tl.sum(exact, 1)
+        far_sum += tl.sum(ds32, 1)
     elif flags.TABLE or flags.BIAS_GRADIENT:
         ds, previous = cells_by_distance(ds, previous, delta, flags.T)
         dq = table_gradients(dq, ds, queries, tables, accumulators, delta, flags)
@@ -101,14 +101,14 @@ def query_tile(
 @triton.jit(do_not_specialize=NOT_SPECIALISED)
 def backward_query(
     Q, K, V, E, BIASES, QUERY_CODES, KEY_CODES, KEY_FIRST, ROW_RANDOM, COLUMN_RANDOM,
-    DO, LSE, DELTA, DQ, DE, DBIAS,
+    DO, LSE, INNER, DQ, DE, DBIAS,
     qb, qh, qt, kb, kh, kt, vb, vh, vt, gb, gh, gt, db, dh, dt, eh, bh_bias,
     H, TQ, TK, offset, low, high, slots, scale, natural_scale, threshold, inverse_share,
     D: tl.constexpr, T: tl.constexpr, TABLE: tl.constexpr, BIAS: tl.constexpr,
     PACKED: tl.constexpr, EDGE: tl.constexpr, DROP: tl.constexpr, SKEW: tl.constexpr,
     PRECISION: tl.constexpr, BIAS_GRADIENT: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of T queries of one (batch row, head), and what they contribute to the gradients
+    """The gradients of T queries of one (batch row, head), and their contribution to the gradients
     of the tables."""
     flags: tl.constexpr = Flags(
         D, T, TABLE, BIAS, PACKED, EDGE, DROP, SKEW, PRECISION, BIAS_GRADIENT
@@ -121,7 +121,7 @@ def backward_query(
     h = bh % H
     p0 = offset + i0
     query_base = QueryBase(
-        Q + b * qb + h * qh, DO + b * gb + h * gh, LSE + bh * TQ, DELTA + bh * TQ,
+        Q + b * qb + h * qh, DO + b * gb + h * gh, LSE + bh * TQ, INNER + bh * TQ,
         QUERY_CODES + b * TQ, ROW_RANDOM + bh * TQ, qt, gt, TQ, offset,
     )  # fmt: skip
     key_base = KeyBase(
@@ -129,7 +129,7 @@ def backward_query(
         kt, vt, TK,
     )  # fmt: skip
     tables = Tables(E + h * eh, BIASES + h * bh_bias, low, high)
-    numbers = Numbers(scale, threshold, inverse_share)
+    scalars = Scalars(scale, threshold, inverse_share)
     rows = (bh % slots) * (high - low + 1)
     accumulators = Accumulators(DE + rows * D, DBIAS + rows)
     queries = load_queries(query_base, i0, flags, True)
@@ -137,21 +137,21 @@ def backward_query(
     first, stop = visible_keys(KEY_FIRST + b * TQ, i0, TQ, TK, p0, flags)
     m0, m1, m2, m3 = tile_range(first, stop, p0, high, T, flags)
 
-    none = tl.zeros([T], tl.float32)
+    zeros = tl.zeros([T], tl.float32)
     dq = tl.zeros([T, D], tl.float32)
-    hi = none
-    previous = none
+    hi = zeros
+    previous = zeros
     if TABLE_GRADIENTS:
         previous = tl.zeros([T, T], queries.q.dtype)
-    far_sum = none
+    far_sum = zeros
     if TABLE or BIAS:
-        far = none
+        far = zeros
         if TABLE:
             far = far_logits(queries.q, tables, D)
         for m in range(m0, m1):
             dq, hi, previous, far_sum = query_tile(
                 dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, far,
-                p0 + m * T, p0, numbers, flags, FAR,
+                p0 + m * T, p0, scalars, flags, FAR,
             )  # fmt: skip
         if m1 > m0:
             dq = far_gradients(dq, far_sum, queries, tables, accumulators, flags)
@@ -159,15 +159,15 @@ def backward_query(
             hi = table_product(queries.q, -m1 * T, tables, flags)
     for m in range(m1, m2):
         dq, hi, previous, far_sum = query_tile(
-            dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, none,
-            p0 + m * T, p0, numbers, flags, NEAR,
+            dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, zeros,
+            p0 + m * T, p0, scalars, flags, NEAR,
         )  # fmt: skip
     if m3 > m2:
         dq, hi, previous, far_sum = query_tile(
-            dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, none,
-            p0, p0, numbers, flags, DIAGONAL,
+            dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, zeros,
+            p0, p0, scalars, flags, DIAGONAL,
         )  # fmt: skip
-    elif TABLE_GRADIENTS:  # cells that a next tile would have completed
-        left = incomplete_cells(previous, (1 - m2) * T, T)
-        dq = table_gradients(dq, left, queries, tables, accumulators, -m2 * T, flags)
+    elif TABLE_GRADIENTS:  # the cells that another tile would have completed
+        ds = incomplete_cells(previous, (1 - m2) * T, T)
+        dq = table_gradients(dq, ds, queries, tables, accumulators, -m2 * T, flags)
     store_rows(DQ + b * db + h * dh, i0, TQ, dt, dq * natural_scale, T, D)

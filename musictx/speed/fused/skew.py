@@ -8,9 +8,9 @@ so
 
 As keys ascend, R_{k-1} of one tile is R_k of the next, so each tile needs only one product. The
 gather is its own inverse: in the backward pass the same gather reorders dS from keys to distances.
-The cells of the T distances from kT on are those with w <= r of this tile and those with w > r of
-the previous tile. The softmax is that of FlashAttention (Dao 2023); no matrix of size length x
-length is ever in memory.
+The cells of the distances kT..kT+T-1 are those with w <= r of this tile and those with w > r of the
+previous tile. The softmax is that of FlashAttention (Dao 2023); no matrix of size length x length
+is ever in memory.
 
 Tiles are aligned so that every delta is a multiple of T. Only the tile with delta = 0 has keys that
 are later than a query.
@@ -27,9 +27,8 @@ from musictx.speed.fused.tile import ceil_div, floor_div
 def skew(x, delta, T: tl.constexpr):
     """x[r, (r - c) mod T]: reorder from distances to keys, or from keys to distances.
 
-    ``delta`` is a multiple of T and does not change the result. It makes the T x T indices depend
-    on the loop; otherwise the compiler would compute them before the loop and keep them in
-    registers.
+    ``delta``, a multiple of T, does not change the result. It makes the T x T indices depend on the
+    loop; otherwise the compiler would compute them before the loop and keep them in registers.
     """
     t = tl.arange(0, T)
     return tl.gather(x, ((t + delta)[:, None] - t[None, :]) & (T - 1), 1)
@@ -58,8 +57,8 @@ def table_product(x, delta, tables, flags: tl.constexpr):
 
 @triton.jit
 def relative_logits(x, hi, far, delta, tables, flags: tl.constexpr, KIND: tl.constexpr):
-    """Relative logits: x times the table's row for each cell's distance, (T, T) in float32, and
-    R_{k-1}, which is R_k (``hi``) of the next tile. ``far`` is x times the row of FAR tiles."""
+    """Return the relative logits, x times the table's row for each cell's distance, (T, T) float32,
+    and R_{k-1}, which is R_k (``hi``) of the next tile. ``far`` is x times the last row."""
     T: tl.constexpr = flags.T
     if KIND == FAR:
         cells = tl.zeros([T, T], tl.float32) + far[:, None]
@@ -82,8 +81,8 @@ def cells_by_distance(cells, previous, delta, T: tl.constexpr):
 
 @triton.jit
 def incomplete_cells(previous, delta, T: tl.constexpr):
-    """The cells that no tile has completed: those of the T distances below the last tile, which has
-    ``delta``."""
+    """The cells that no tile has completed: those of the T distances below ``delta``, that of the
+    last tile."""
     return tl.where(lower_half(delta, T), tl.zeros_like(previous), previous)
 
 

@@ -1,5 +1,5 @@
-"""Functions of one tile of the fused kernel: masks, softmax, gradients. For the names see
-speed/fused/common.py."""
+"""Functions of one tile of the fused kernel: masks, softmax, gradients. speed/fused/common.py
+explains the names."""
 
 import triton
 import triton.language as tl
@@ -48,11 +48,11 @@ def attending_queries(stop_queries, j0, queries, keys, offset, flags: tl.constex
 
 @triton.jit
 def logits(queries, keys, relative, tables, scale, flags: tl.constexpr, KIND: tl.constexpr):
-    """The logits of one tile and the factor that they still need, which the caller fuses with its
-    next operation; ``relative`` is used only with TABLE.
+    """Return (x, factor), whose product is the logits of one tile. The caller fuses the factor with
+    its next operation. ``relative`` is used only with TABLE.
 
-    Without a bias they are q k^T + relative, and the factor is the scale. With a bias they are
-    scale (q k^T + relative) + bias, and the factor is 1; FAR tiles use the last bias.
+    Without a bias, x is q k^T + relative and the factor is the scale. With a bias, x is
+    scale (q k^T + relative) + bias and the factor is 1; FAR tiles use the last bias.
     """
     if flags.TABLE:
         s = tl.dot(queries.q, tl.trans(keys.k), relative, input_precision=flags.PRECISION)
@@ -70,8 +70,8 @@ def logits(queries, keys, relative, tables, scale, flags: tl.constexpr, KIND: tl
 
 @triton.jit
 def mask_cells(x, fill, queries, keys, flags: tl.constexpr, KIND: tl.constexpr):
-    """x where the query may attend to the key, ``fill`` elsewhere. A mask is not added, because
-    masked cells may be NaN."""
+    """x where the query may attend to the key, ``fill`` elsewhere. Adding a mask would not do,
+    because masked cells may be NaN."""
     if KIND == DIAGONAL:
         x = tl.where(keys.positions[None, :] <= queries.positions[:, None], x, fill)
     if flags.EDGE:
@@ -83,10 +83,10 @@ def mask_cells(x, fill, queries, keys, flags: tl.constexpr, KIND: tl.constexpr):
 
 
 @triton.jit
-def keep_mask(row_keys, column_keys, threshold):
-    """Which weights dropout keeps, by 24 bits of a hash of the query's and the key's random number:
-    so the mask does not depend on the tile size."""
-    x = row_keys.to(tl.uint32, bitcast=True)[:, None] ^ column_keys.to(tl.uint32, bitcast=True)
+def keep_mask(row_random, column_random, threshold):
+    """Which weights dropout keeps. 24 bits of a hash of the query's and the key's random number
+    decide, so that the mask does not depend on the tile size."""
+    x = row_random.to(tl.uint32, bitcast=True)[:, None] ^ column_random.to(tl.uint32, bitcast=True)
     x ^= x >> 16
     x *= 0x7FEB352D
     x ^= x >> 15
@@ -96,17 +96,17 @@ def keep_mask(row_keys, column_keys, threshold):
 
 @triton.jit
 def update_softmax(
-    soft, queries, keys, relative, tables, numbers, flags: tl.constexpr, KIND: tl.constexpr
+    soft, queries, keys, relative, tables, scalars, flags: tl.constexpr, KIND: tl.constexpr
 ):  # fmt: skip
     """Update the state of the softmax with one tile. Requires scale > 0."""
-    s, scale = logits(queries, keys, relative, tables, numbers.scale, flags, KIND)
+    s, scale = logits(queries, keys, relative, tables, scalars.scale, flags, KIND)
     s = mask_cells(s, float("-inf"), queries, keys, flags, KIND)
     top = tl.maximum(soft.top, tl.max(s, 1) * scale)
     rescale = tl.exp2(soft.top - top)
     p = tl.exp2(s * scale - top[:, None])
     total = soft.total * rescale + tl.sum(p, 1)
     if flags.DROP:
-        p = tl.where(keep_mask(queries.random, keys.random, numbers.threshold), p, 0.0)
+        p = tl.where(keep_mask(queries.random, keys.random, scalars.threshold), p, 0.0)
     acc = soft.acc * rescale[:, None]
     acc = tl.dot(p.to(keys.v.dtype), keys.v, acc, input_precision=flags.PRECISION)
     return Softmax(acc, top, total)
@@ -125,30 +125,30 @@ def store_output(soft, out, log_sum, start, length, stride, inverse_share, flags
 
 
 @triton.jit
-def weights(queries, keys, relative, tables, numbers, flags: tl.constexpr, KIND: tl.constexpr):
-    """The attention weights of one tile, from the log of each row's sum."""
-    s, scale = logits(queries, keys, relative, tables, numbers.scale, flags, KIND)
+def weights(queries, keys, relative, tables, scalars, flags: tl.constexpr, KIND: tl.constexpr):
+    """The attention weights of one tile, computed with the log of each row's sum of weights."""
+    s, scale = logits(queries, keys, relative, tables, scalars.scale, flags, KIND)
     p = tl.exp2(s * scale - queries.log[:, None])
     return mask_cells(p, 0.0, queries, keys, flags, KIND)
 
 
 @triton.jit
-def gradients(p, upstream, queries, keys, numbers, flags: tl.constexpr):
-    """(weights after dropout, gradient of the scaled logits) of a tile, in float32. The caller
-    multiplies by the scale what it computes from the gradient."""
+def gradients(p, upstream, queries, keys, scalars, flags: tl.constexpr):
+    """Return the weights after dropout and dS, the gradient of the scaled logits, in float32. What
+    is computed from dS still has to be multiplied by the scale."""
     dp = tl.dot(upstream.do, tl.trans(keys.v), input_precision=flags.PRECISION)
     kept_weights = p
     if flags.DROP:
-        keep = keep_mask(queries.random, keys.random, numbers.threshold)
-        dp = tl.where(keep, dp * numbers.inverse_share, 0.0)
-        kept_weights = tl.where(keep, p * numbers.inverse_share, 0.0)
-    return kept_weights, p * (dp - upstream.delta[:, None])
+        keep = keep_mask(queries.random, keys.random, scalars.threshold)
+        dp = tl.where(keep, dp * scalars.inverse_share, 0.0)
+        kept_weights = tl.where(keep, p * scalars.inverse_share, 0.0)
+    return kept_weights, p * (dp - upstream.inner[:, None])
 
 
 @triton.jit
-def key_gradients(dk, dv, p, upstream, queries, keys, numbers, flags: tl.constexpr):
+def key_gradients(dk, dv, p, upstream, queries, keys, scalars, flags: tl.constexpr):
     """Add what one tile's queries contribute to dk (before scaling) and dv."""
-    kept_weights, ds = gradients(p, upstream, queries, keys, numbers, flags)
+    kept_weights, ds = gradients(p, upstream, queries, keys, scalars, flags)
     kept_weights = tl.trans(kept_weights.to(upstream.do.dtype))
     dv = tl.dot(kept_weights, upstream.do, dv, input_precision=flags.PRECISION)
     ds = tl.trans(ds.to(queries.q.dtype))
@@ -158,9 +158,9 @@ def key_gradients(dk, dv, p, upstream, queries, keys, numbers, flags: tl.constex
 
 @triton.jit
 def inner_products(
-    OUT, DO, DELTA, ob, oh, ot, gb, gh, gt, H, TQ, D: tl.constexpr, T: tl.constexpr
+    OUT, DO, INNER, ob, oh, ot, gb, gh, gt, H, TQ, D: tl.constexpr, T: tl.constexpr
 ):  # fmt: skip
-    """DELTA[i] = <o_i, do_i>, the sum over keys of weight times its gradient, in float32."""
+    """INNER[i] = <o_i, do_i>, the sum over keys of weight times its gradient, in float32."""
     blocks = tl.cdiv(TQ, T)
     start = (tl.program_id(0) % blocks) * T
     bh = (tl.program_id(0) // blocks).to(tl.int64)
@@ -169,4 +169,4 @@ def inner_products(
     o = load_rows(OUT + b * ob + h * oh, start, TQ, ot, T, D).to(tl.float32)
     do = load_rows(DO + b * gb + h * gh, start, TQ, gt, T, D).to(tl.float32)
     t = start + tl.arange(0, T)
-    tl.store(DELTA + bh * TQ + t, tl.sum(o * do, 1), mask=t < TQ)
+    tl.store(INNER + bh * TQ + t, tl.sum(o * do, 1), mask=t < TQ)

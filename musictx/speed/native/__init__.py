@@ -1,15 +1,14 @@
-"""Causal relative attention on the CPU in C++, prebuilt in a wheel or compiled on first use. The
-implementation ``auto`` prefers it on CPUs.
+"""Causal relative attention on the CPU in C++, prebuilt in a wheel or compiled on first use.
 
-The algorithm is that of speed/chunked, whose docstring explains the skew; logits stay in the cache.
-It supports a table, a bias, labels, packed pieces and dropout, in float32 and bfloat16. With
-neither a prebuilt library nor a compiler, ``auto`` falls back to chunked, and the name ``native``
-raises an error with the reason.
+The algorithm is that of speed/chunked, whose docstring explains the skew; logits stay in the CPU's
+cache. It supports a table, a bias, labels, packed pieces and dropout, in float32 and bfloat16. On
+CPUs ``auto`` prefers it. With neither a prebuilt library nor a compiler, ``auto`` falls back to
+chunked, and ``native`` raises an error with the reason.
 
 kernel.cpp     the forward and the backward pass; panel.h has the operations that both share
-numbers.h      matrix products (GEMM): torch's, or those of bf16_gemm.h, for CPUs that have the
-               instruction, and float_gemm.h, for a torch that exports none
+numbers.h      matrix products (GEMM): torch's or our own (bf16_gemm.h, float_gemm.h)
 threads.h      the thread pool
+step.cpp       the decoding step (speed/step.py), with the remaining headers
 build.py       finds the shared library in the wheel or compiles it into the user's cache
 library.py     loads the library and passes it the matrix products that torch contains
 """
@@ -25,38 +24,37 @@ from torch import Tensor
 from musictx.attention.job import Job, Setting
 from musictx.attention.terms import Axis, Terms
 from musictx.speed import kernels
-from musictx.speed.labels import of_one_width
+from musictx.speed.labels import pad_to_one_width
 from musictx.speed.native import build, library
 from musictx.speed.pieces import piece_codes
 
 __all__ = ["attend", "supports"]
 
-BLOCK, PANEL = 128, 1024  # how many queries, and keys, of a panel (native/panel.h)
+BLOCK, PANEL = 128, 1024  # the most queries, and the most keys, of a panel (native/panel.h)
 
 
 @cache
 def _missing() -> str | None:
     """Why the kernel cannot be used on this machine, or None. The first call of a process loads the
-    library and, if none is prebuilt, compiles it; a failure is not tried again."""
+    library and, if none is prebuilt, compiles it; after a failure it is not tried again."""
     return build.failure(library.load)
 
 
 def supports(job: Job) -> str | None:
     """Why this implementation cannot do the job, or None."""
-    reason = kernels.supports(job, "cpu", torch.float32, torch.bfloat16, torch.float16)
+    reason = kernels.unsupported_reason(job, "cpu", torch.float32, torch.bfloat16, torch.float16)
     return reason or (None if job.device is None else _missing())
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
     """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D).
 
-    Arguments are not checked here (:func:`musictx.attention.attend` checks them). Softmax and sums
-    are float32. Products are float32; of inputs in bfloat16, they are bfloat16 in and float32 out
-    on CPUs with instructions for it. The first call may compile the library (a few seconds) and
-    raises UserError if that fails.
+    Arguments are not checked here (:func:`musictx.attention.attend` checks them). Softmax, products
+    and sums are float32; on CPUs with bfloat16 instructions, factors stay bfloat16 if q is. The
+    first call may compile the library (a few seconds) and raises UserError if that fails.
     """
     dtype, size, keys = q.dtype, q.shape[-1], k.shape[2]
-    q, k, v, terms = of_one_width(q, k, v, terms, setting)
+    q, k, v, terms = pad_to_one_width(q, k, v, terms, setting)
     axis = terms.axes[0] if terms.axes else Axis()
     table, bias = (None if x is None else axis.descending(x, keys) for x in (axis.table, axis.bias))
     # The operator chooses the precision itself.
@@ -69,7 +67,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
         return result
 
 
-def _empty(q: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+def _empty(q: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
     """Memory for the output (B, H, Tq, D) and the log of each row's sum of weights (B, H, Tq)."""
     out = q.new_empty(q.shape, dtype=torch.float32)
     return out, q.new_empty(q.shape[:3], dtype=torch.float32)
@@ -89,7 +87,7 @@ def _gradients(
     batch, heads, keys, size = k.shape
     zeros = partial(torch.zeros, dtype=torch.float32)
     dq, dk, dv = torch.empty(q.shape, dtype=torch.float32), zeros(k.shape), zeros(k.shape)
-    # One gradient for each batch row and head; they are added up below in a fixed order.
+    # One gradient for each batch row and head; ``_sum`` adds them in a fixed order.
     dtable = zeros(batch, heads, keys, size) if needs_gradient[3] else None
     dbias = zeros(batch, heads, keys) if needs_gradient[4] else None
     problem = _problem(*inputs)
@@ -97,16 +95,16 @@ def _gradients(
     problem.point(upstream=upstream, out=out, log_sum=log_sum)
     problem.point(dq=dq, dk=dk, dv=dv, dtable=dtable, dbias=dbias)
     library.load().run(True, problem)
-    computed = (dq, dk, dv, _sum(dtable, table), _sum(dbias, bias))
-    return tuple(g if g is None else g.to(x.dtype) for g, x in zip(computed, inputs))
+    gradients = (dq, dk, dv, _sum(dtable, table), _sum(dbias, bias))
+    return tuple(g if g is None else g.to(x.dtype) for g, x in zip(gradients, inputs))
 
 
-def _sum(gradients: Tensor | None, like: Tensor) -> Tensor | None:
-    """The sum over batch rows and, if ``like`` is shared by all heads, over heads."""
+def _sum(gradients: Tensor | None, parameter: Tensor) -> Tensor | None:
+    """The sum over batch rows and, if ``parameter`` is shared by all heads, over heads."""
     if gradients is None:
         return None
-    summed = gradients.sum(0)
-    return summed.sum(0, keepdim=True) if len(like) < len(summed) else summed
+    by_head = gradients.sum(0)
+    return by_head.sum(0, keepdim=True) if len(parameter) < len(by_head) else by_head
 
 
 def _dtype(q: Tensor) -> torch.dtype:
@@ -129,10 +127,9 @@ def _problem(
 ) -> library.NativeProblem:
     """The kernel's argument, which points to contiguous copies of the inputs.
 
-    q (B, H, Tq, D), the last Tq of the Tk tokens, k and v (B, H, Tk, D) have one dtype. Products
-    are bfloat16 if q is and the library has ``bf16``, otherwise float32. table (H or 1, Tk, D),
-    possibly a float32 master, and bias (H or 1, Tk) are in descending distance and of any dtype.
-    Codes are those of :func:`musictx.speed.pieces.piece_codes`.
+    q (B, H, Tq, D), the last Tq of the Tk tokens, k and v (B, H, Tk, D) have one dtype. They are
+    multiplied in :func:`_dtype`. table (H or 1, Tk, D) and bias (H or 1, Tk) are in descending
+    distance and may have another dtype. Codes: :func:`musictx.speed.pieces.piece_codes`.
     """
     dtype, drop_threshold = _dtype(q), round(dropout * 2**32)
     problem = library.NativeProblem(
@@ -153,14 +150,12 @@ def _problem(
         kept_share=1.0 - drop_threshold / 2**32,
     )
 
-    def copy(x: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    def copy(x: Tensor | None, dtype: torch.dtype = dtype) -> Tensor | None:
         return None if x is None else x.to(dtype).contiguous()
 
-    problem.point(q=copy(q, dtype), k=copy(k, dtype), v=copy(v, dtype), table=copy(table, dtype))
-    problem.point(bias=copy(bias, torch.float32))
-    problem.point(
-        query_codes=copy(query_codes, torch.int32), key_codes=copy(key_codes, torch.int32)
-    )
+    problem.point(q=copy(q), k=copy(k), v=copy(v), table=copy(table))
+    problem.point(bias=copy(bias, torch.float32), key_codes=copy(key_codes, torch.int32))
+    problem.point(query_codes=copy(query_codes, torch.int32))
     return problem
 
 
@@ -176,7 +171,7 @@ attention = kernels.operator(
 
 
 def check() -> str:
-    """Describe where this machine gets attention in C++ from, or why it has none."""
+    """Describe the source of attention in C++ on this machine, or why there is none."""
     reason = _missing()
     path = build.prebuilt(library.SOURCE)
     return f"none: {reason}" if reason else f"prebuilt: {path}" if path else "compiled here"

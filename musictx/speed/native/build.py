@@ -1,16 +1,16 @@
 """Provide shared libraries of C++ sources: prebuilt in a wheel, or compiled on first use.
 
 Wheels contain libraries for a few kinds of CPU (scripts/wheels.py); :func:`prebuilt` chooses the
-one for this CPU. A checkout contains none: there, the library is compiled into the user's cache,
-once for each compiler and kind of CPU. The file's name contains a hash of everything that its
-contents depend on, so another compiler, another CPU (machines may share a home folder) or another
-source make another file. The library is written to a temporary file and renamed, under a lock, so
-that any number of processes may request it at once.
+one for this CPU. A source checkout contains none; then the library is compiled into the user's
+cache, once for each compiler and kind of CPU. The file's name contains a hash of everything that
+its contents depend on: the compiler, the CPU (machines may share a home folder) and the source. The
+library is written to a temporary file and renamed, under a lock, so that several processes may
+request it at the same time.
 
 MUSICTX_CACHE    folder for the library (default: musictx in XDG_CACHE_HOME or ~/.cache)
-MUSICTX_COMPILE  1: compile for this very CPU even if a library is prebuilt
+MUSICTX_COMPILE  1: compile for exactly this CPU even if a library is prebuilt
 CXX              the compiler's command (default: the first of c++, g++, clang++ that is installed)
-ATEN_CPU_CAPABILITY  avx2, default: no wider instructions, as in torch
+ATEN_CPU_CAPABILITY  avx2 or default: use no wider instructions, as torch does
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from musictx.errors import UserError
 COMPILER_SECONDS = 300  # the time limit of a compilation, which takes about 3 seconds
 
 #: No -ffast-math: linked into a library it makes the whole process treat tiny numbers as zero.
-#: avoid-fma-max-bits: tuned for AMD's CPUs and some others, GCC splits a fused multiply-add into
-#: two roundings in some loops only; then a row of a batch would differ from the same row alone.
-#: Clang ignores the parameter.
+#: avoid-fma-max-bits=0: for some CPUs, such as AMD's, GCC otherwise splits fused multiply-adds, but
+#: only in some loops, so that a row of a batch would differ from the same row alone. Clang ignores
+#: this parameter.
 COMMON = (
     *("-std=c++20", "-O3", "-shared", "-fPIC", "-fopenmp-simd", "-fvisibility=hidden"),
     *("-ffp-contract=fast", "--param=avoid-fma-max-bits=0"),
@@ -55,7 +55,7 @@ SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 _X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 
-def _this_cpu() -> tuple[str, ...]:
+def _cpu_flags() -> tuple[str, ...]:
     """The flags to compile for this CPU."""
     if not _X86:
         return ("-mcpu=native",)
@@ -64,7 +64,7 @@ def _this_cpu() -> tuple[str, ...]:
     return (f"-march={march}", WIDE)
 
 
-FLAGS: tuple[str, ...] = (*COMMON, *_this_cpu())
+FLAGS: tuple[str, ...] = (*COMMON, *_cpu_flags())
 _NO_COMPILER = "no C++ compiler (c++, g++, clang++) is installed"
 _USE_CHUNKED = "use attention=chunked, which needs no compiler"
 _USE_OTHER = f"name another in the environment variable CXX, or {_USE_CHUNKED}"
@@ -117,8 +117,8 @@ def compiler() -> list[str]:
 
 
 def failure(load: Callable[[], object], effect: str = "") -> str | None:
-    """Why ``load`` cannot load a library, or ``None`` if it can. Where a compiler is installed, a
-    failure is unexpected and therefore printed, after a description of its ``effect``."""
+    """Call ``load``, which loads a library, and return the reason if it fails, else ``None``. If a
+    compiler is installed, a failure is unexpected and therefore printed, after its ``effect``."""
     try:
         load()
     except NoCompiler as error:
@@ -166,10 +166,10 @@ def cpu_features() -> frozenset[str]:
 
 
 def built(source: Path, features: Sequence[tuple[str, Path]] = ()) -> Path:
-    """The path of the shared library of ``source``, compiled now if it is not in the cache.
+    """The path of the shared library of ``source``, which is compiled if it is not in the cache.
 
     ``features`` are pairs (struct, header): the headers are included before ``source``, and the
-    macro ``FEATURES`` is the structs, separated by commas.
+    macro ``FEATURES`` lists the structs, separated by commas.
 
     Raises UserError, with the reason in a sentence, if the library cannot be compiled.
     """
@@ -182,7 +182,7 @@ def built(source: Path, features: Sequence[tuple[str, Path]] = ()) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(target.with_suffix(".lock")):
-            if not target.exists():  # another process may have been first
+            if not target.exists():  # another process may have compiled it meanwhile
                 includes = [word for header in headers for word in ("-include", str(header))]
                 _compile([*command, f"-I{source.parent}", *includes], source, target)
     except OSError as error:
@@ -198,7 +198,7 @@ def _key(source: Path, command: list[str], headers: Sequence[Path]) -> str:
     version = _run([command[0], "--version"]).stdout
     folders = {source.parent, *(header.parent for header in headers)}
     includes = [path for folder in folders for path in folder.glob("*.h")]
-    # In the same order wherever musictx is installed.
+    # An order that does not depend on where musictx is installed.
     includes.sort(key=lambda path: (path.name, path.parent.name))
     parts = [
         *(path.read_text(encoding="utf-8") for path in [source, *includes]),

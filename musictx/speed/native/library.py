@@ -19,9 +19,9 @@ from musictx.errors import UserError
 from musictx.speed.native import build
 
 SOURCE = Path(__file__).with_name("kernel.cpp")
-#: On a CPU with this feature the kernel uses torch's product of bfloat16 matrices, because
-#: bf16_gemm.h does not use AMX (the two were not compared there). Other CPUs use bf16_gemm.h if
-#: they have its instruction.
+#: On CPUs with this feature the kernel uses torch's product of bfloat16 matrices, since bf16_gemm.h
+#: does not use AMX (the two were not compared there). Other CPUs use bf16_gemm.h if they have its
+#: instruction.
 AMX = "amx_bf16"
 
 _POINTERS = (
@@ -59,8 +59,8 @@ class NativeProblem(ctypes.Structure):
 
 
 class Products(NamedTuple):
-    """Addresses of torch's matrix products. None for those that torch does not export (on Windows
-    all), and for ``bf16`` on CPUs without :data:`AMX`; the kernel uses its own code instead."""
+    """Addresses of torch's matrix products; None for those that torch does not export (on Windows
+    any), and for ``bf16`` on CPUs without :data:`AMX`. Then the kernel uses its own code."""
 
     sgemm: int | None
     bf16: int | None
@@ -68,8 +68,8 @@ class Products(NamedTuple):
 
 
 class Library:
-    """The kernel at ``path``. ``bf16`` is whether it multiplies bfloat16 matrices, by torch's
-    product or by an instruction of the CPU; otherwise they are converted to float32."""
+    """The kernel at ``path``. ``bf16``: whether it multiplies bfloat16 matrices, with torch's
+    product or with an instruction of the CPU; otherwise they are converted to float32."""
 
     def __init__(self, path: Path, products: Products) -> None:
         try:
@@ -86,8 +86,7 @@ class Library:
 
     def run(self, backward: bool, problem: NativeProblem) -> None:
         """Run the forward or the backward pass, which writes into the memory of ``problem``."""
-        library = self._library
-        function = library.musictx_backward if backward else library.musictx_forward
+        function = self._library.musictx_backward if backward else self._library.musictx_forward
         if function(ctypes.byref(problem)):
             raise MemoryError("attention=native: not enough memory for the logits of one block")
 
