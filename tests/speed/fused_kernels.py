@@ -1,6 +1,6 @@
-"""The Triton kernels under the interpreter, beside test_conformance.py: run by test_fused.py.
+"""Further tests of the Triton kernels in the interpreter; test_fused.py runs them.
 
-The interpreter must be chosen before anybody imports Triton, hence a process of its own:
+The interpreter must be chosen before Triton is imported, so they need a process of their own:
 
     TRITON_INTERPRET=1 python -m pytest tests/speed/fused_kernels.py
 """
@@ -43,7 +43,7 @@ def test_autocast_keeps_a_float32_master_of_the_table() -> None:
     assert [g.dtype for g in grads] == [torch.float16] * 3 + [torch.float32]
 
 
-def test_the_output_lies_in_memory_as_the_queries_do() -> None:
+def test_the_output_has_the_strides_of_the_queries() -> None:
     q, k, v = (torch.randn(1, 5, 1, SIZE).transpose(1, 2) for _ in range(3))
     out = cases.directly(fused)(q, k, v, Terms(0.25), query_positions=Span(0, 5))
     assert out.stride() == q.stride()

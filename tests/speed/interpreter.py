@@ -1,4 +1,4 @@
-"""Triton's interpreter on the CPU: TRITON_INTERPRET=1, set before anybody imports Triton."""
+"""Triton's interpreter on the CPU: TRITON_INTERPRET=1, set before Triton is imported."""
 
 import os
 from typing import Any
@@ -11,7 +11,7 @@ HERE = os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def cut(patch: pytest.MonkeyPatch, side: int) -> None:
-    """Tiles of ``side`` queries and keys; outputs begin as NaN: what is not written is seen."""
+    """Set tiles of ``side`` queries and keys; fill outputs with NaN, so that gaps are noticed."""
     from musictx.speed.fused import memory, problem
     from musictx.speed.fused.config import Config, Tile
 
@@ -22,8 +22,8 @@ def cut(patch: pytest.MonkeyPatch, side: int) -> None:
 
 
 def _adapt() -> None:
-    """Adapt Triton 3.6's interpreter to numpy 2.4, which lacks int() of an array of one element; do
-    without two thirds of its time: it patches the language in each call, and checks each sum."""
+    """Adapt Triton 3.6's interpreter to numpy 2.4, which lacks int() of an array of one element.
+    Save two thirds of its time, in which it patches the language in each call and checks sums."""
     from triton.runtime import interpreter as triton
 
     patch_tensor, patch_language, patched = triton._patch_lang_tensor, triton._patch_lang, set()
@@ -33,7 +33,7 @@ def _adapt() -> None:
         scope.set_attr(tensor, "__index__", lambda self: np.asarray(self.handle.data).item())
 
     def language_patch(function: Any) -> Any:
-        if function.__module__ not in patched:  # which stays as it is: nothing else uses it
+        if function.__module__ not in patched:  # stays patched: nothing else uses it
             patched.add(function.__module__)
             patch_language(function)
         return triton._LangPatchScope()  # restores nothing

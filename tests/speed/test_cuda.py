@@ -1,5 +1,5 @@
-"""The kernels of attention in CUDA C++ without a GPU: the same source on an emulated block, held
-against the specification in float64; and what NVIDIA's compiler makes of it."""
+"""Attention in CUDA C++ without a GPU: the same source on an emulated block, compared with the
+specification in float64; and its machine code from NVIDIA's compiler."""
 
 import re
 from collections.abc import Callable
@@ -20,11 +20,11 @@ from tests import compiler as cxx
 from tests.attention import cases
 from tests.speed import emulated
 
-HALF, BRIEF = torch.float16, torch.bfloat16
+FLOAT16, BFLOAT16 = torch.float16, torch.bfloat16
 
 
 @pytest.fixture(autouse=True)
-def _taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def _enable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "enabled", True)
     monkeypatch.setattr(kernel, "FAILED", {})
     torch.manual_seed(0)
@@ -32,23 +32,23 @@ def _taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def emulation(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Starts kernels on the CPU, as the arguments of ``emulated.launcher`` say."""
+    """Emulate launches on the CPU; call it with other arguments of ``emulated.launcher``."""
 
-    def set_up(**how: Any) -> None:
-        monkeypatch.setattr(kernel, "launch", emulated.launcher(**how))
+    def set_up(**options: Any) -> None:
+        monkeypatch.setattr(kernel, "launch", emulated.launcher(**options))
 
     set_up()
     return set_up
 
 
 def tensors(
-    length: int, rows: int, size: int = 64, dtype: torch.dtype = BRIEF, heads: int = 1,
-    shared: bool = False, batch: int = 1, apart: bool = False,
+    length: int, rows: int, size: int = 64, dtype: torch.dtype = BFLOAT16, heads: int = 1,
+    shared: bool = False, batch: int = 1, interleaved: bool = False,
 ) -> list[Tensor]:  # fmt: skip
-    """q, k, v, the table and the gradient of the output; ``apart``: heads between the tokens."""
+    """q, k, v, table and the gradient of the output; ``interleaved``: (B, T, H, D) in memory."""
 
     def normal() -> Tensor:
-        if apart:
+        if interleaved:
             return torch.randn(batch, length, heads, size).to(dtype).transpose(1, 2)
         return torch.randn(batch, heads, length, size).to(dtype)
 
@@ -71,7 +71,7 @@ def computed(
 
 
 def exact(inputs: list[Tensor], pieces: Tensor | None = None, dropout: float = 0.0) -> list[Tensor]:
-    """The same by the specification in float64."""
+    """The same results by the specification in float64."""
     *leaves, up = (x.detach().double() for x in inputs)
     q, k, v, table = (x.requires_grad_() for x in leaves)
     terms = Terms(q.shape[-1] ** -0.5, (Axis(table=table, high=table.shape[1] - 1),))
@@ -80,14 +80,14 @@ def exact(inputs: list[Tensor], pieces: Tensor | None = None, dropout: float = 0
         torch.manual_seed(5)
         words = [torch.randint(-(2**31), 2**31, q.shape[:3], dtype=torch.int32) for _ in "qk"]
         threshold = round(dropout * 2**24)
-        kept = hashed(words[0][..., None].long() ^ words[1][..., None, :].long()) >= threshold
-        weights = weights * kept / (1 - threshold / 2**24)
+        keep = hash_bits(words[0][..., None].long() ^ words[1][..., None, :].long()) >= threshold
+        weights = weights * keep / (1 - threshold / 2**24)
     out = weights @ v
     return [out.detach(), *torch.autograd.grad(out, (q, k, v, table), up)]
 
 
-def hashed(x: Tensor) -> Tensor:
-    """24 bits of a hash of 32: what dropout compares."""
+def hash_bits(x: Tensor) -> Tensor:
+    """24 bits of a hash of 32 bits, which dropout compares with its threshold."""
     x = x & 0xFFFFFFFF
     x = (x ^ x >> 16) * 0x7FEB352D & 0xFFFFFFFF
     x = (x ^ x >> 15) * 0x846CA68B & 0xFFFFFFFF
@@ -100,7 +100,7 @@ def worst(got: list[Tensor], want: list[Tensor]) -> float:
     return max(e if e == e else float("inf") for e in errors)
 
 
-#: Three pairs of (batch row, head) at a time, of 150 tokens each.
+#: Three pairs of batch row and head at a time, with 150 tokens each.
 FEW = {"change": ("TOKENS_AT_ONCE = 32768", "TOKENS_AT_ONCE = 450")}
 
 
@@ -109,15 +109,15 @@ FEW = {"change": ("TOKENS_AT_ONCE = 32768", "TOKENS_AT_ONCE = 450")}
 @pytest.mark.parametrize(
     ("shape", "how"),
     [
-        ({"length": 130, "rows": 130, "heads": 2, "apart": True}, {}),
+        ({"length": 130, "rows": 130, "heads": 2, "interleaved": True}, {}),
         ({"length": 63, "rows": 500}, {"order": 2}),
         ({"length": 450, "rows": 60}, {"late": 3, "order": 1}),  # tiles of clipped distances
         ({"length": 450, "rows": 300}, {"late": 3}),
         ({"length": 150, "rows": 30, "size": 32, "batch": 2, "heads": 2, "shared": True}, FEW),
-        ({"length": 140, "rows": 140, "size": 128, "dtype": HALF}, {}),
+        ({"length": 140, "rows": 140, "size": 128, "dtype": FLOAT16}, {}),
     ],
 )
-def test_it_is_what_the_specification_says(emulation, shape, how):
+def test_it_equals_the_specification(emulation, shape, how):
     emulation(**how)
     inputs = tensors(**shape)
     assert worst(computed(inputs), exact(inputs)) < (1e-3 if "dtype" in shape else 6e-3)
@@ -128,20 +128,20 @@ def test_it_is_what_the_specification_says(emulation, shape, how):
 @cxx.needed
 @pytest.mark.parametrize("order", ["sorted", "any"])
 def test_pieces_and_dropout(emulation, order):
-    """float16; the same weights are dropped as in Triton: speed/fused/tile.py has the same hash."""
+    """In float16. Triton drops the same weights, since speed/fused/tile.py has the same hash."""
     emulation(late=3)
-    inputs = tensors(200, 70, dtype=HALF, batch=2)
+    inputs = tensors(200, 70, dtype=FLOAT16, batch=2)
     pieces = torch.randint(0, 3, (2, 200))
     pieces = pieces.sort(1)[0] if order == "sorted" else pieces
     got = computed(inputs, pieces, 0.2)
     assert worst(got, exact(inputs, pieces, 0.2)) < 1e-3
-    assert worst(got, exact(inputs, pieces, 0.3)) > 0.05  # other weights would be noticed
+    assert worst(got, exact(inputs, pieces, 0.3)) > 0.05  # dropping other weights is noticed
 
 
 @pytest.mark.slow
 @cxx.needed
-def test_equal_bits_whenever_copies_land_and_warps_run(emulation):
-    """Also whenever the products of warpgroups read their operands."""
+def test_bits_do_not_depend_on_when_copies_land_and_warps_run(emulation):
+    """Nor on when the products of warpgroups read their operands."""
     inputs = tensors(280, 100)
     results = []
     for how in ({}, {"late": 1}, {"late": 2, "order": 1}, {"late": 3, "order": 2}):
@@ -157,28 +157,28 @@ def problem(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Any:
 
 
 def test_what_is_left_to_triton(monkeypatch):
-    """Jobs that the kernel does not support, without a message, and all jobs on other GPUs."""
+    """Problems that the kernel does not support, without a message; all problems on other GPUs."""
     monkeypatch.setattr(kernel, "launch", None)
 
-    def able(start: int = 0, **more: Any) -> bool:
+    def is_supported(start: int = 0, **more: Any) -> bool:
         q, *others, _ = tensors(20, 7, **more)
         return kernel.can_run("backward", problem(q[:, :, start:] if start else q, *others))
 
-    assert able()
-    assert not able(dtype=torch.float32)
-    assert not able(size=16)
-    assert not able(size=128)
-    assert not able(3)  # the queries are the last of the keys
-    assert not kernel._aligned(torch.zeros(4, 65, dtype=HALF)[:, :64])
-    assert not kernel._aligned(torch.zeros(257, dtype=HALF)[1:].view(4, 64))
+    assert is_supported()
+    assert not is_supported(dtype=torch.float32)
+    assert not is_supported(size=16)
+    assert not is_supported(size=128)
+    assert not is_supported(3)  # the queries are the last of the keys
+    assert not kernel._aligned(torch.zeros(4, 65, dtype=FLOAT16)[:, :64])
+    assert not kernel._aligned(torch.zeros(257, dtype=FLOAT16)[1:].view(4, 64))
     monkeypatch.setattr(kernel, "enabled", None)
-    assert not able()
+    assert not is_supported()
     for capability, taken in (((8, 0), False), ((9, 0), True), ((10, 0), False)):
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, c=capability: c)
         assert kernel.is_used(torch.device("cuda")) == taken
 
 
-def test_where_it_cannot_be_started_triton_takes_over_with_a_line(monkeypatch, capsys):
+def test_triton_takes_over_with_one_message_if_the_launch_fails(monkeypatch, capsys):
     def fails(*_: Any) -> None:
         raise RuntimeError("cuModuleLoadData: CUDA_ERROR_NO_BINARY_FOR_GPU (209)")
 
@@ -209,7 +209,7 @@ nvrtc = pytest.mark.skipif(
     ],
 )
 def test_machine_code_for_hopper(name, size, everything, registers):
-    q = torch.empty(0, dtype=HALF if everything else BRIEF)
+    q = torch.empty(0, dtype=FLOAT16 if everything else BFLOAT16)
     codes = q if everything else None
     p = SimpleNamespace(q=q, size=size, query_codes=codes, threshold=int(everything))
     flags = kernel.defines(name, p)

@@ -21,23 +21,23 @@ PLAIN = Terms(scale=0.25)
 
 @pytest.mark.slow
 def test_interpreted() -> None:
-    """The laws of all implementations, and its own, in a process that begins with the
+    """The conformance tests and fused_kernels.py, in a process that starts with the
     interpreter."""
     pytest.importorskip("triton", reason="Triton is not installed")
     environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     files = [KERNELS, ROOT / "tests" / "attention" / "test_conformance.py"]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "fused"]
     command += map(str, files)
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
+    process = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert process.returncode == 0, process.stdout[-6000:] + process.stderr[-3000:]
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")  # of Triton, about itself
+@pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")  # a message of Triton about itself
 @pytest.mark.filterwarnings("ignore:AnnAssign:DeprecationWarning")  # from Python 3.13 on
 def test_the_kernels_compile_for_hopper() -> None:
-    """Two programs of each pass to a multiprocessor (228 KiB of shared memory), products by the
-    matrix units; the passes as they are chosen for bfloat16, 64 to a head. Needs no GPU."""
+    """Two programs of each pass fit on a multiprocessor (228 KiB of shared memory) and use tensor
+    cores, with the configuration for bfloat16 and head size 64. Needs no GPU."""
     triton = pytest.importorskip("triton", reason="Triton is not installed")
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -70,15 +70,15 @@ def test_the_kernels_compile_for_hopper() -> None:
             {at: [["tt.divisibility", 16]] for at in aligned},
         )
         options = {"num_warps": tile.warps, "num_stages": tile.stages}
-        made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
-        assert made.metadata.shared <= 112 * 1024
-        assert "wgmma.mma_async" in made.asm["ptx"]
+        compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+        assert compiled.metadata.shared <= 112 * 1024
+        assert "wgmma.mma_async" in compiled.asm["ptx"]
 
 
 SPANS = (Span(0, 4), Span(0, 4))
 
 
-def test_tensors_that_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     def why_not(*shape: int, dtype: torch.dtype = torch.float32) -> str | None:
         return cases.why_not(fused, PLAIN, *SPANS, True, torch.zeros(shape, dtype=dtype))
 
@@ -93,10 +93,10 @@ def test_tensors_that_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert why_not(1, 1, 4, 64) is None
     assert "torch.func" in str(fused.supports(Job(tangents=True)))
     monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
-    assert "deterministic" in str(why_not(1, 1, 4, 64))  # sums of tables in another order each run
+    assert "deterministic" in str(why_not(1, 1, 4, 64))  # its sums have no fixed order
 
 
-def test_masks_are_those_of_pieces_that_changed_in_place() -> None:
+def test_pieces_that_change_in_place_get_a_new_mask() -> None:
     pieces, spans = torch.tensor([[0, 0, 1, 1]]), ((Span(0, 4),), (Span(0, 4),))
     setting = Setting(*spans, True, pieces, pieces)
     masks.mask(setting)

@@ -1,5 +1,5 @@
-"""The kernels in CUDA C++ on the CPU: the same source through g++, a block at a time, fibers for
-threads. What a GPU does beside that (its timing, its machine code) is not tested here."""
+"""The kernels in CUDA C++ on the CPU: the same source compiled by g++, one block at a time, with
+fibers as threads. Properties of a GPU beyond that (timing, machine code) are not tested here."""
 
 import ctypes
 import hashlib
@@ -16,13 +16,13 @@ Launch = Callable[..., None]
 
 
 class Stopped(Exception):
-    """The emulation met a wrong address, a bank conflict of ldmatrix or a deadlock."""
+    """The emulation found a wrong address, a bank conflict of ldmatrix or a deadlock."""
 
 
 def library(text: str, entry: str, defines: Sequence[str]) -> ctypes.CDLL:
-    """The emulation of a kernel's source; compiled in 2 seconds, kept for the machine."""
+    """The emulation of a kernel, compiled in 2 seconds and cached in the temporary folder."""
     flags = ["-O1", "-std=c++17", "-shared", "-fPIC", "-w", "-DEMULATE", f"-DENTRY={entry}"]
-    flags += [f"-D{one}" for one in defines]
+    flags += [f"-D{define}" for define in defines]
     parts = [text, *flags, *(x.read_text() for x in sorted(HERE.glob("emulate.*")))]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / "musictx-emulated"
@@ -39,11 +39,11 @@ def library(text: str, entry: str, defines: Sequence[str]) -> ctypes.CDLL:
 
 
 def launcher(late: int = 0, order: int = 0, change: tuple[str, str] = ("", "")) -> Launch:
-    """What takes the place of ``driver.launch``.
+    """A function to replace ``driver.launch``.
 
-    late          1: copies land when they are waited for, 2: products of warpgroups do, 3: both
+    late          what happens only when it is waited for: 1 copies, 2 WGMMA products, 3 both
     order         the order of warps (emulate.cpp)
-    change        (text, other text): a change of the source
+    change        (text, replacement): an edit of the source
     """
 
     def launch(
@@ -56,7 +56,7 @@ def launcher(late: int = 0, order: int = 0, change: tuple[str, str] = ("", "")) 
         assert built.shared_bytes_needed() == shared
         size = int(next(x for x in defines if x.startswith("HEAD=")).partition("=")[2])
         pairs = grid[1] if kernel == "forward" else grid[0]
-        keys = pairs * -(-argument.length // 8) * 8 * size  # of sums, in eights of rows
+        keys = pairs * -(-argument.length // 8) * 8 * size  # numbers; rows in groups of 8
         rows = argument.slots * -(-argument.rows // 8) * 8 * size
         built.emulate.restype = ctypes.c_char_p
         failure = built.emulate(
