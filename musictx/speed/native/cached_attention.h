@@ -20,7 +20,7 @@ struct Scratch {
   Inputs<Bytes> position_bytes;  // for int8 tables
 };
 
-// products (rows, 64) = the rows of inputs from `row` on times one panel. Stride: from row to row of products.
+// products (rows, 64), with row stride `stride`, = the rows of inputs from `row` on times one panel.
 template <class Format, int rows>
 inline void multiply_panel(const uint32_t* panel, const Inputs<Format>& x, int64_t row,
                            float* products, int64_t stride) {
@@ -32,7 +32,7 @@ inline void multiply_panel(const uint32_t* panel, const Inputs<Format>& x, int64
                    Format::value(sums[r * LANES / WIDTH + v], x.prepared[row + r]));
 }
 
-// sums (rows, channels) += weights (rows, `count` groups) times values. Stride: groups from row to row of weights.
+// sums (rows, channels) += weights (rows, `count` groups), with row stride `stride` groups, times values.
 template <class Format, int rows>
 void add_weighted_values(const uint32_t* values, int64_t channels,
                          const typename Format::Input* weights, int64_t stride, int64_t count,
@@ -250,7 +250,7 @@ struct HeadAttention {
                                    scratch.weight_inputs.prepared[r]));
   }
 
-  // Adds the groups of slots begin .. end - 1: first and last row by row, between them shared ones at once.
+  // Adds the groups of slots begin .. end - 1: shared ones for all rows at once, the others row by row.
   void sum_groups(int64_t begin, int64_t end) {
     const auto add = [&]<int count>(int64_t r, int64_t values_row, int64_t from, int64_t to) {
       const Inputs<Format>& weights = scratch.weight_inputs;

@@ -72,8 +72,8 @@ struct Block {
 };
 
 // A block of m queries over the w keys from `start` on. Matrices over queries and keys have row stride n.
-// Only the last panel has keys later than a query: of several panels, it has more than panel / 2 >= m keys, so
-// all others end before the diagonal.
+// Only the last panel has keys later than a query: if there are several, it has more than panel / 2 >= m keys,
+// so all others end before the diagonal.
 template <class Number>
 struct Panel {
   const Block& block;
