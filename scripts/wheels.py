@@ -160,7 +160,7 @@ from musictx import bundle, shipped
 from musictx.sampling import engine
 from musictx.speed import step
 from musictx.speed.native import build, library
-assert build.prebuilt(library.SOURCE) and build.prebuilt(step.SOURCE), build.variant()
+assert build.prebuilt_path(library.SOURCE) and build.prebuilt_path(step.SOURCE), build.variant()
 library.load()
 for name, folder in shipped.models().items():
     model = bundle.load(folder).model
@@ -175,7 +175,7 @@ for name, folder in shipped.models().items():
     assert (decoder.logits - expected).norm() < 0.03 * expected.norm(), name
 (made,) = musictx.generate("piano", tokens=40)
 musictx.write(made, "made.mid")
-print(f"composed with {build.prebuilt(step.SOURCE).name}")
+print(f"composed with {build.prebuilt_path(step.SOURCE).name}")
 """
 
 

@@ -8,8 +8,8 @@ auto        the fastest one that supports the call and works on this machine: sd
             ``torch.export`` it is reference, which has only operations that every compiler supports
 
 If a named implementation does not support the call, ``UserError`` is raised; no other one replaces
-it. Optional components (:mod:`musictx.registry`) add modules with ``attend`` and ``supports``
-(attention/job.py). They are imported together with this package, so they must import from
+it. Optional components (:mod:`musictx.registry`) add modules with ``attend`` and
+``unsupported_reason`` (attention/job.py). They are imported with this package, so they import from
 ``musictx.attention.terms`` and other modules, not from ``musictx.attention``. Before its first use
 ``auto`` tests an implementation on a few tokens (:func:`works`).
 
@@ -161,15 +161,15 @@ def _choice(implementation: str, job: Job, exporting: bool) -> tuple[str, str | 
     if implementation != "auto":
         is_decoding = job.single_query and implementation in registry.ATTENTION
         name = _DECODE if is_decoding else implementation
-        return name, MODULES[implementation].supports(job)
+        return name, MODULES[implementation].unsupported_reason(job)
     plain = not (job.axes or job.labels or job.packed or job.dropout)
-    if plain and not sdpa.supports(job):
+    if plain and not sdpa.unsupported_reason(job):
         return "sdpa", None
     if job.single_query:
         return _DECODE, None
     if not exporting and job.device is not None:
         for name in registry.ATTENTION:
-            if not MODULES[name].supports(job) and works(
+            if not MODULES[name].unsupported_reason(job) and works(
                 name, job.device, job.dtype, job.size, job.labels
             ):
                 return name, None

@@ -1,8 +1,9 @@
 """The arguments of an implementation of attention.
 
-An implementation is a module with ``attend(q, k, v, terms, setting)`` and ``supports(job)``, which
-returns why it cannot compute a job, or ``None``. A :class:`Setting` has the positions and masks of
-a call, a :class:`Job` the properties on which the choice of an implementation depends.
+An implementation is a module with ``attend(q, k, v, terms, setting)`` and
+``unsupported_reason(job)``, which returns why it cannot compute a job, or ``None``. A
+:class:`Setting` has the positions and masks of a call, a :class:`Job` the properties on which the
+choice of an implementation depends.
 """
 
 from __future__ import annotations

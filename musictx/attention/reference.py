@@ -18,7 +18,7 @@ from musictx.attention.job import Job, Setting
 from musictx.attention.terms import Axis, Blocks, Positions, Terms, as_tensor, without_autocast
 
 
-def supports(job: Job) -> str | None:
+def unsupported_reason(job: Job) -> str | None:
     """Return None: this implementation supports any job."""
     return None
 

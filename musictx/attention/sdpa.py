@@ -9,7 +9,7 @@ from musictx.attention.job import ANY, SQUARE, Job, Setting
 from musictx.attention.terms import Terms
 
 
-def supports(job: Job) -> str | None:
+def unsupported_reason(job: Job) -> str | None:
     """Return why the job is not supported; None: it is."""
     if job.axes or job.labels:
         return "it computes no relative terms"

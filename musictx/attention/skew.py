@@ -27,7 +27,7 @@ from musictx.attention.reference import softmax, visible
 from musictx.attention.terms import Terms, without_autocast
 
 
-def supports(job: Job) -> str | None:
+def unsupported_reason(job: Job) -> str | None:
     """Return why the job is not supported; None: it is."""
     if job.axes != 1 or not job.table or job.bias or job.labels:
         return "it computes one table of vectors for distances in the order of tokens"

@@ -16,7 +16,7 @@ from musictx.attention.job import Job, Setting
 from musictx.attention.terms import Axis, Span, Terms, without_autocast
 
 
-def supports(job: Job) -> str | None:
+def unsupported_reason(job: Job) -> str | None:
     """Why this implementation cannot do the job, or None."""
     return None if job.single_query else "it computes one causal query over earlier keys"
 

@@ -106,12 +106,12 @@ def _missing(headers: Headers) -> str | None:
 def _library(headers: Headers) -> ctypes.CDLL:
     """The library of the step for models with these features: the prebuilt one if it contains them
     all, otherwise one compiled with their headers."""
-    path, package = build.prebuilt(SOURCE), Path(build.__file__).parents[2]
+    path, package = build.prebuilt_path(SOURCE), Path(build.__file__).parents[2]
     if path is not None and all(header.is_relative_to(package) for _, header in headers):
         library = ctypes.CDLL(str(path))
         if {struct for struct, _ in headers} <= set(_features(library)):
             return library
-    return ctypes.CDLL(str(build.built(SOURCE, headers)))
+    return ctypes.CDLL(str(build.library_path(SOURCE, headers)))
 
 
 def _features(library: ctypes.CDLL) -> list[str]:

@@ -93,7 +93,7 @@ def why_not(
 ) -> str | None:
     """Why the implementation does not support these terms, for queries ``at`` and keys ``over``."""
     setting = Setting(terms.used_positions(at), terms.used_positions(over), causal)
-    return module.supports(Job.of(terms, setting, q))
+    return module.unsupported_reason(Job.of(terms, setting, q))
 
 
 class Case(NamedTuple):

@@ -1,6 +1,6 @@
 """Every implementation equals the reference in every job that it supports.
 
-All have the same tests, with random jobs that they support by their own account (``supports``).
+All have the same tests, with random jobs for which ``unsupported_reason`` returns None.
 The Triton kernel, ``fused``, is tested alone, in the process with Triton's interpreter that
 test_fused.py starts.
 """
@@ -49,7 +49,7 @@ def name(request) -> str:
 
 @functools.cache
 def own_products() -> library.Library:
-    return library.Library(build.built(library.SOURCE), library.Products(None, None, None))
+    return library.Library(build.library_path(library.SOURCE), library.Products(None, None, None))
 
 
 @contextlib.contextmanager
@@ -77,7 +77,7 @@ def draw_case(draw: Any, name: str) -> Case:
     def can(**changes: Any) -> bool:
         """Whether it supports the simplest of its jobs with these changes."""
         plain = {"axes": 0, "table": False} if name == "sdpa" else {"single_query": one}
-        return api.MODULES[name].supports(Job(**plain | changes)) is None
+        return api.MODULES[name].unsupported_reason(Job(**plain | changes)) is None
 
     def chance(what: str, able: bool = True) -> bool:
         return able and draw(st.booleans(), what)

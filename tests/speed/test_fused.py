@@ -91,7 +91,7 @@ def test_unsupported_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "float64" in str(why_not(1, 1, 4, 64, dtype=torch.float64))
     assert "48" in str(why_not(1, 1, 4, 48))
     assert why_not(1, 1, 4, 64) is None
-    assert "torch.func" in str(fused.supports(Job(tangents=True)))
+    assert "torch.func" in str(fused.unsupported_reason(Job(tangents=True)))
     monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
     assert "deterministic" in str(why_not(1, 1, 4, 64))  # its sums have no fixed order
 

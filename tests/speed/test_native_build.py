@@ -72,7 +72,7 @@ def test_a_failed_build_gives_one_sentence_and_is_not_tried_again(
     for name, value in environment.items():
         monkeypatch.setenv(name, value.format(tmp=tmp_path))
     for _ in range(3):
-        reason = native.supports(Job(device="cpu"))
+        reason = native.unsupported_reason(Job(device="cpu"))
         assert re.search(words, reason)
         assert "\n" not in reason
     assert calls(tmp_path) == compilations
@@ -88,10 +88,10 @@ def test_a_prebuilt_library_for_this_cpu_is_used_unless_disabled(monkeypatch, tm
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda it=widest: it)
         monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True, raising=False)
         assert build.variant() == name
-        assert build.prebuilt(source) == (library_path if name == "x86-64-v3" else None)
+        assert build.prebuilt_path(source) == (library_path if name == "x86-64-v3" else None)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
     monkeypatch.setenv("MUSICTX_COMPILE", "1")
-    assert build.prebuilt(source) is None
+    assert build.prebuilt_path(source) is None
 
 
 @pytest.mark.parametrize("name", shipped.models())
@@ -120,16 +120,16 @@ def test_a_library_is_only_for_its_source_compiler_and_cpu(unbuilt, monkeypatch,
     monkeypatch.setenv("CXX", str(compiler_that(tmp_path, WRITES.format("built"))))
     source = tmp_path / "some.cpp"
     source.write_text("one")
-    first = build.built(source)
+    first = build.library_path(source)
     assert first.read_text() == "built\n"
-    assert build.built(source) == first
+    assert build.library_path(source) == first
     assert calls(tmp_path) == 1
     source.write_text("two")
-    second = build.built(source)
+    second = build.library_path(source)
     monkeypatch.setenv("CXX", f"{tmp_path}/compiler -O1")
-    third = build.built(source)
+    third = build.library_path(source)
     monkeypatch.setattr(build, "cpu_features", lambda: frozenset(["other"]))
-    fourth = build.built(source)
+    fourth = build.library_path(source)
     assert len({first, second, third, fourth}) == 4
     assert calls(tmp_path) == 4
 
@@ -139,7 +139,7 @@ def test_two_processes_at_once_build_once(unbuilt, monkeypatch, tmp_path):
     compiler = compiler_that(tmp_path, "sleep 1; " + WRITES.format("built"))
     monkeypatch.setenv("CXX", str(compiler))
     with ProcessPoolExecutor(3, multiprocessing.get_context("fork")) as pool:
-        texts = [path.read_text() for path in pool.map(build.built, [library.SOURCE] * 3)]
+        texts = [path.read_text() for path in pool.map(build.library_path, [library.SOURCE] * 3)]
     assert texts == ["built\n"] * 3
     assert calls(tmp_path) == 1
     assert sorted(p.suffix for p in unbuilt.iterdir()) == [".lock", ".so"]

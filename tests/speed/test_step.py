@@ -255,7 +255,7 @@ def test_a_library_of_more_features_in_another_order(monkeypatch) -> None:
     noise = Path(chorale.__file__).parent / "features/noise.h"
     monkeypatch.setattr(build, "FLAGS", [f.replace("-O3", "-O0") for f in build.FLAGS])  # quick
     library = ctypes.CDLL(
-        str(build.built(step_room.SOURCE, (("TokenNoise", noise), *headers[::-1])))
+        str(build.library_path(step_room.SOURCE, (("TokenNoise", noise), *headers[::-1])))
     )
     monkeypatch.setattr(step_room, "_library", lambda headers: library)
     ids = music(3)[:, :60]
@@ -268,7 +268,7 @@ def test_a_cpu_without_avx512_or_avx2(without: str, monkeypatch) -> None:
     if platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip("not an x86 processor")
     monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, without))
-    library = ctypes.CDLL(str(build.built(step_room.SOURCE)))
+    library = ctypes.CDLL(str(build.library_path(step_room.SOURCE)))
     monkeypatch.setattr(step_room, "_library", lambda headers: library)
     model = make("huang", width=72, heads=2)
     ids = torch.randint(V, (5, 80))

@@ -32,10 +32,10 @@ from musictx.speed.chunked import passes
 from musictx.speed.labels import widen
 from musictx.speed.pieces import piece_codes
 
-__all__ = ["attend", "supports"]
+__all__ = ["attend", "unsupported_reason"]
 
 
-def supports(job: Job) -> str | None:
+def unsupported_reason(job: Job) -> str | None:
     """Why this implementation cannot do the job, or None."""
     # On other devices the overlapping views of one buffer are untested.
     return job.reason_against(layout=CONSECUTIVE, devices=("cpu", "cuda"))

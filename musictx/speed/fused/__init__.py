@@ -29,14 +29,14 @@ from musictx.speed.fused.config import HEAD_DIMS
 from musictx.speed.fused.masks import mask
 from musictx.speed.labels import pad_to_one_width
 
-__all__ = ["attend", "supports"]
+__all__ = ["attend", "unsupported_reason"]
 
 
 def _missing() -> str | None:
     return None if find_spec("triton") else "Triton is not installed (pip install triton)"
 
 
-def supports(job: Job) -> str | None:
+def unsupported_reason(job: Job) -> str | None:
     """Why this implementation cannot do the job, or None."""
     size, sizes = (job.size or 0) + job.labels, ", ".join(map(str, HEAD_DIMS))
     fits = job.size is None or (size <= max(HEAD_DIMS) if job.labels else size in HEAD_DIMS)

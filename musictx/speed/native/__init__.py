@@ -28,7 +28,7 @@ from musictx.speed.labels import pad_to_one_width
 from musictx.speed.native import build, library
 from musictx.speed.pieces import piece_codes
 
-__all__ = ["attend", "supports"]
+__all__ = ["attend", "unsupported_reason"]
 
 BLOCK, PANEL = 128, 1024  # the most queries, and the most keys, of a panel (native/panel.h)
 
@@ -40,7 +40,7 @@ def _missing() -> str | None:
     return build.failure(library.load)
 
 
-def supports(job: Job) -> str | None:
+def unsupported_reason(job: Job) -> str | None:
     """Why this implementation cannot do the job, or None."""
     reason = kernels.unsupported_reason(job, "cpu", torch.float32, torch.bfloat16, torch.float16)
     return reason or (None if job.device is None else _missing())
@@ -173,5 +173,5 @@ attention = kernels.operator(
 def check() -> str:
     """Describe the source of attention in C++ on this machine, or why there is none."""
     reason = _missing()
-    path = build.prebuilt(library.SOURCE)
+    path = build.prebuilt_path(library.SOURCE)
     return f"none: {reason}" if reason else f"prebuilt: {path}" if path else "compiled here"

@@ -1,7 +1,7 @@
 """Provide shared libraries of C++ sources: prebuilt in a wheel, or compiled on first use.
 
-Wheels contain libraries for a few kinds of CPU (scripts/wheels.py); :func:`prebuilt` chooses the
-one for this CPU. A source checkout contains none; then the library is compiled into the user's
+Wheels contain libraries for a few kinds of CPU (scripts/wheels.py); :func:`prebuilt_path` chooses
+the one for this CPU. A source checkout contains none; then the library is compiled into the user's
 cache, once for each compiler and kind of CPU. The file's name contains a hash of everything that
 its contents depend on: the compiler, the CPU (machines may share a home folder) and the source. The
 library is written to a temporary file and renamed, under a lock, so that several processes may
@@ -83,7 +83,7 @@ def variant() -> str | None:
     return "x86-64-v3" if capability == "AVX2" else None
 
 
-def prebuilt(source: Path) -> Path | None:
+def prebuilt_path(source: Path) -> Path | None:
     """The prebuilt library of ``source`` for this CPU, if there is one and it is not disabled."""
     if os.environ.get("MUSICTX_COMPILE", "") not in ("", "0"):
         return None
@@ -165,7 +165,7 @@ def cpu_features() -> frozenset[str]:
     return frozenset(next(flags, platform.processor()).split())
 
 
-def built(source: Path, features: Sequence[tuple[str, Path]] = ()) -> Path:
+def library_path(source: Path, features: Sequence[tuple[str, Path]] = ()) -> Path:
     """The path of the shared library of ``source``, which is compiled if it is not in the cache.
 
     ``features`` are pairs (struct, header): the headers are included before ``source``, and the

@@ -117,4 +117,4 @@ def _torch_function(name: str) -> int | None:
 def load() -> Library:
     """Load the kernel, compiled if necessary, once in a process. Raises ``UserError`` if it is not
     available."""
-    return Library(build.prebuilt(SOURCE) or build.built(SOURCE), products())
+    return Library(build.prebuilt_path(SOURCE) or build.library_path(SOURCE), products())
