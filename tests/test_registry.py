@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from musictx import registry
-from musictx.commands import ALL
+from musictx.commands import ALL_COMMANDS
 from musictx.sampling.idiom import idiom_of
 from musictx.tokens.build import build
 from tests.programs import ROOT, run_python
@@ -105,7 +105,7 @@ assert not pathlib.Path("sound").exists() and not pathlib.Path("x.wav").exists()
 
 def test_what_the_registry_and_the_commands_name_exists():
     paths = {path for table in TABLES.values() for path in table.values()}
-    paths |= {path for command in ALL for path in (command.options, command.run)}
+    paths |= {path for command in ALL_COMMANDS for path in (command.options, command.run)}
     paths |= {idiom_of(build(name)).infill for name in ("performance", *registry.TOKENIZERS)}
     parts = {path.partition(":")[0].split(".")[1] for path in paths}
     assert parts - {"apps", "commands", "config"} == {*NAMES}
