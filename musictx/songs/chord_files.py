@@ -1,8 +1,7 @@
-"""Text files with chords -> Score without notes, its chords as markers.
+"""Read text files with chords into a Score without notes, with the chords as markers.
 
-Supported are links of iReal Pro (:mod:`.ireal`), ChordPro, chords above the words of a song, and
-bars between strokes, ``| C | Am7 F |`` (:mod:`.chord_sheet`). In files without durations each chord
-lasts a bar.
+Formats: iReal Pro links (:mod:`.ireal`), ChordPro, chords above lyrics, and bars between bar lines,
+``| C | Am7 F |`` (:mod:`.chord_sheet`). In files without durations each chord lasts a bar.
 """
 
 from __future__ import annotations
@@ -21,40 +20,42 @@ from musictx.songs.chord_sheet import MOST_BARS, TIMES, bars_in, words_in
 from musictx.songs.ireal import LINK, ChartBar, chart, chord_of
 
 MOST_BYTES = 1_000_000
-_DIRECTIVE = re.compile(r"\{\s*([a-z_]+)\s*:?\s*([^}]*)\}|(title|artist|key|tempo|time)\s*:\s*(.+)")
+_DIRECTIVE = re.compile(
+    r"\{\s*([a-z_]+)\s*:?\s*([^}]*)\}|(title|artist|key|tempo|time)\s*:\s*(.+)", re.IGNORECASE
+)
 _BRACKETED = re.compile(r"\[([^\]\[]+)\]")
-_SHORT = {"t": "title", "artist": "composer", "sot": "start_of_tab", "eot": "end_of_tab"}
+_SYNONYMS = {"t": "title", "artist": "composer", "sot": "start_of_tab", "eot": "end_of_tab"}
 
 
 def looks_like(data: bytes) -> bool:
-    """Whether these bytes are a text with chords in it."""
+    """Whether these bytes are text with chords."""
     text = _text(data)
     if LINK.search(text):
         return True
     if re.search(r"^X:\s*\d+.*^K:", text, re.MULTILINE | re.DOTALL):
         return False  # ABC, whose notes are letters too
-    return not text.lstrip().startswith("<") and len(_measures(text, {}, Counter())) > 1
+    return not text.lstrip().startswith("<") and len(_bars(text, {}, Counter())) > 1
 
 
 def read(data: bytes, *, repeats: bool = True, repairs: Counter[str] | None = None) -> Score:
     """Read the chart in the bytes of a text file. ``repairs`` counts what is left out or guessed.
     With ``repeats=False`` the repeats of iReal charts are not expanded. Raises :class:`ReadError`
     for a text without chords."""
-    remarks = Counter() if repairs is None else repairs
+    repairs = Counter() if repairs is None else repairs
     headings: dict[str, str] = {}
     text = _text(data)
     if LINK.search(text):
-        measures = chart(text, headings, repeats, remarks)
+        bars = chart(text, headings, repeats, repairs)
     else:
-        measures = _measures(text, headings, remarks)
-    if not any(map(any, (measure.chords for measure in measures))):
+        bars = _bars(text, headings, repairs)
+    if not any(any(bar.chords) for bar in bars):
         raise ReadError(
             "no chords in this text; expected symbols such as C, F#m7 or Bbmaj7, "
             "not numbers or degrees",
             "no chords",
         )
-    remarks += Counter()  # removes counts of zero
-    return _score(measures[:MOST_BARS], headings)
+    repairs += Counter()  # removes counts of zero
+    return _score(bars[:MOST_BARS], headings)
 
 
 def _text(data: bytes) -> str:
@@ -69,57 +70,55 @@ def _text(data: bytes) -> str:
         return data.decode("latin-1")
 
 
-def _measures(text: str, headings: dict[str, str], remarks: Counter[str]) -> list[ChartBar]:
-    """The bars of ChordPro or of plain text; ``headings`` gets their title, tempo and so on."""
-    body: list[str] = []
-    tab = False
+def _bars(text: str, headings: dict[str, str], repairs: Counter[str]) -> list[ChartBar]:
+    """The bars of ChordPro or of plain text. Adds their title, tempo and so on to ``headings``."""
+    lines: list[str] = []
+    in_tab = False
     for line in map(str.strip, text.splitlines()):
-        if directive := _DIRECTIVE.fullmatch(line.lower()):
-            group = 1 if directive[1] else 3
-            kind = _SHORT.get(directive[group], directive[group])
-            headings.setdefault(
-                kind, line[directive.start(group + 1) : directive.end(group + 1)].strip()
-            )
-            tab = kind == "start_of_tab" or (tab and kind != "end_of_tab")
+        if directive := _DIRECTIVE.fullmatch(line):
+            name, value = directive.groups()[:2] if directive[1] else directive.groups()[2:]
+            name = _SYNONYMS.get(name.lower(), name.lower())
+            headings.setdefault(name, value.strip())
+            in_tab = name == "start_of_tab" or (in_tab and name != "end_of_tab")
             continue
-        if tab or not line or re.match(r"#|[A-Ge]b?[|:]+-", line):  # a remark; a string of a tab
+        if in_tab or not line or re.match(r"#|[A-Ge]b?[|:]+-", line):  # a comment, or tablature
             continue
         match = TIMES.search(line)
         words = words_in(line[: match.start()] if match else line)
         symbols = [word for word in words if name_of(word)]
         bracketed = [word for word in _BRACKETED.findall(line) if name_of(word) or triad_name(word)]
         if "|" in line and symbols and not bracketed:
-            body.append(line)
+            lines.append(line)
             continue
         chords = bracketed or (words if len(symbols) == len(words) else [])
-        body.append("|".join(chords) + (f" {match[0]}" if match else ""))
-        remarks["how long chords last, here a bar each"] += bool(chords)
-        remarks["words"] += bool(words_in(_BRACKETED.sub(" ", line))) if bracketed else not chords
-        if not any(body) and not re.fullmatch(r"\[.*|.*:", line):
+        lines.append("|".join(chords) + (f" {match[0]}" if match else ""))
+        repairs["chord durations, assumed to be one bar each"] += bool(chords)
+        repairs["lyrics"] += bool(words_in(_BRACKETED.sub(" ", line))) if bracketed else not chords
+        # Text before the first chord is the title, unless it is the name of a section.
+        if not any(lines) and not re.fullmatch(r"\[.*|.*:", line):
             headings.setdefault("title", line)
     match = re.match(r"(\d{1,2})/(\d{1,2})", headings.get("time", ""))
     meter = (int(match[1]) or 4, int(match[2]) or 4) if match else (4, 4)
-    return [
-        ChartBar(bar, meter) for bar in bars_in("\n".join(body), partial(chord_of, remarks=remarks))
-    ]
+    bars = bars_in("\n".join(lines), partial(chord_of, repairs=repairs))
+    return [ChartBar(bar, meter) for bar in bars]
 
 
-def _score(measures: list[ChartBar], headings: dict[str, str]) -> Score:
+def _score(bars: list[ChartBar], headings: dict[str, str]) -> Score:
     number = re.match(r"\d{1,3}(\.\d{1,3})?", headings.get("tempo", ""))
     bpm = float(number[0]) if number and float(number[0]) > 0 else BPM
     time, meter = 0.0, (0, 0)
     markers: list[tuple[float, str]] = []
     meters = []
-    for measure in measures:
-        if measure.meter != meter:
-            meter = measure.meter
+    for bar in bars:
+        if bar.meter != meter:
+            meter = bar.meter
             meters.append((time, *meter))
-        if measure.section:
-            markers.append((time, measure.section))
+        if bar.section:
+            markers.append((time, bar.section))
         length = 4 * meter[0] / meter[1] * 60 / bpm
-        for place, name in enumerate(measure.chords):
+        for place, name in enumerate(bar.chords):
             if name:
-                markers.append((time + length * place / len(measure.chords), name))
+                markers.append((time + length * place / len(bar.chords), name))
         time += length
     markers.append((time, "N"))  # ends the last chord
     keys = []

@@ -1,8 +1,8 @@
-"""Charts of iReal Pro: ``irealb://`` and ``irealbook://`` links -> measures of chords.
+"""Charts of iReal Pro: ``irealb://`` and ``irealbook://`` links -> bars of chords.
 
-A link is title, composer, style, key and chart, with "=" between them, and of the newer kind also a
-tempo; its chart is then shuffled in blocks of fifty characters. A chart is a row of cells: a chord
-takes one, a space holds it for one more, a comma takes none.
+A link holds title, composer, style, key and chart, separated by "=". Links of the newer kind,
+``irealb://``, also hold a tempo, and their chart is shuffled in blocks of fifty characters. A chart
+is a sequence of cells: a chord fills one, a space holds it for another, a comma fills none.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from musictx.chords import name_of, triad_name
 from musictx.musicxml.repeats import Jump, RepeatError, RepeatSigns, playing_order
 from musictx.songs.chord_sheet import SheetBar
 
-#: A link, from the beginning of a text to the end of the line, or in a page up to a quote.
+#: A link: at the beginning of a text, the rest of the line; within HTML, up to a quote or bracket.
 LINK = re.compile(r"^\s*ireal(b|book)://(.+)|ireal(b|book)://([^\"<>\r\n]+)")
 #: How the chart of a link of the newer kind begins.
 _SHUFFLED = "1r34LbKcu7"
-#: Abbreviations -> the characters that they stand for.
-_SHORT = (("XyQ", "   "), ("Kcl", "| x"), ("LZ", " |"))
+#: (abbreviation, the characters that it stands for).
+_ABBREVIATIONS = (("XyQ", "   "), ("Kcl", "| x"), ("LZ", " |"))
 _TOKENS = re.compile(
     r"\*(?P<section>[A-Za-z])|T(?P<meter>\d\d)|N(?P<ending>\d)|<(?P<words>[^>]*)>|\([^)]*\)|"
     r"(?P<chord>[A-GW][#b]?(?:sus|alt|add|[-+^oh0-9#b])*(?:/[A-G][#b]?)?)|(?P<sign>[^,])"
 )
+#: Follows a bar line within an ending that leads back to a repeat before a further ending.
+_REPEATED_ENDING = re.compile(r"[^{}N]*\}[^A-GW{}]*N\d")
 
 
 class ChartBar(NamedTuple):
@@ -38,51 +40,52 @@ class ChartBar(NamedTuple):
 
 
 def chart(
-    text: str, headings: dict[str, str], repeats: bool, remarks: Counter[str]
+    text: str, headings: dict[str, str], repeats: bool, repairs: Counter[str]
 ) -> list[ChartBar]:
-    """The measures of the first song in ``text``, in the order in which they are played.
-    ``headings`` gets its title, composer, key and tempo, ``remarks`` what is left out."""
+    """The bars of the first song in ``text``, in the order in which they are played, or, with
+    ``repeats=False``, in written order. Adds its title, composer, key and tempo to ``headings``,
+    and counts in ``repairs`` what is left out."""
     links = [
         (line_kind or kind, line_link or link)
         for line_kind, line_link, kind, link in LINK.findall(text)
     ]
     kind, fields = links[0][0], unquote(html.unescape(links[0][1])).split("=")
     place = next((n for n, field in enumerate(fields) if field.startswith(_SHUFFLED)), None)
-    if place is None:  # title, composer, style, key, n, chart
+    if place is None:  # title, composer, style, key, "n", chart; then the next song
         place = min(5, len(fields) - 1)
-        music = fields[place]
+        music, others = fields[place], len(fields[6:]) // 6
     else:
-        music = _unshuffled(fields[place].removeprefix(_SHUFFLED))
-    songs = len(links) - 1 + sum(field.startswith(_SHUFFLED) for field in fields[place + 1 :])
-    remarks["songs after the first"] += songs
+        music = _unshuffle(fields[place].removeprefix(_SHUFFLED))
+        others = sum(field.startswith(_SHUFFLED) for field in fields[place + 1 :])
+    repairs["songs after the first"] += others + len(links) - 1
     headings |= {"title": fields[0], "composer": fields[1] if place > 1 else ""}
     headings["key"] = fields[place - 2] if place > 1 else ""
     if kind == "b":
         headings["tempo"] = next(iter(fields[place + 2 : place + 3]), "")
-    measures, marks = _page(music, remarks)
+    bars, signs = _written_bars(music, repairs)
     if not repeats:
-        return measures
+        return bars
     try:
-        return [measures[number] for number in playing_order(marks)]
+        return [bars[number] for number in playing_order(signs)]
     except RepeatError as error:
-        remarks[f"repeats that are not taken, for their marks {error}"] += 1
-        return measures
+        repairs[f"repeats not played, because their signs {error}"] += 1
+        return bars
 
 
-def chord_of(word: str, remarks: Counter[str]) -> str:
-    """The name of a chord symbol, or of the nearest triad for a symbol of an unsupported kind; ""
-    for other words. ``remarks`` counts the nearest triads and the other words."""
+def chord_of(word: str, repairs: Counter[str]) -> str:
+    """The name of a chord symbol; of the nearest triad if its kind is unsupported; "" for other
+    words. ``repairs`` counts the nearest triads and the other words."""
     if chord := name_of(word):
         return chord
     chord = triad_name(word)
-    other = "chord symbols of other kinds read as the nearest triads"
-    remarks[other if chord else "words among chords left out"] += 1
+    nearest_triads = "chord symbols of other kinds read as the nearest triads"
+    repairs[nearest_triads if chord else "words among chords left out"] += 1
     return chord or ""
 
 
-def _unshuffled(text: str) -> str:
-    """The chart in its original order. In each block of fifty characters that at least two more
-    follow, the characters 0 to 4 and 10 to 23 were exchanged with those as far from the end."""
+def _unshuffle(text: str) -> str:
+    """The chart in its original order, without abbreviations. In each block of fifty characters
+    with at least two after it, characters 0-4 and 10-23 were swapped with their mirror images."""
     blocks = []
     while len(text) > 51:
         block, text = list(text[:50]), text[50:]
@@ -90,27 +93,30 @@ def _unshuffled(text: str) -> str:
             block[n], block[49 - n] = block[49 - n], block[n]
         blocks.append("".join(block))
     music = "".join([*blocks, text])
-    for short, written in _SHORT:
-        music = music.replace(short, written)
+    for abbreviation, characters in _ABBREVIATIONS:
+        music = music.replace(abbreviation, characters)
     return music
 
 
-def _page(music: str, remarks: Counter[str]) -> tuple[list[ChartBar], list[RepeatSigns]]:
-    """The measures in written order, and the marks of repeats of each."""
-    measures: list[ChartBar] = []
-    marks: list[RepeatSigns] = []
+def _written_bars(music: str, repairs: Counter[str]) -> tuple[list[ChartBar], list[RepeatSigns]]:
+    """The bars in written order, and the repeat signs of each."""
+    bars: list[ChartBar] = []
+    all_signs: list[RepeatSigns] = []
     cells: SheetBar = []
-    here, meter, section, latest = RepeatSigns(), (4, 4), "", ""
+    signs, meter, section, symbol = RepeatSigns(), (4, 4), "", ""
     ending: tuple[int, ...] = ()
-    again = 0  # how many of the next bars repeat the bar two bars before
+    copies_last = False  # this bar repeats the bar before
+    copies = 0  # this bar and so many - 1 after it repeat the bar two bars before
 
     def close() -> None:
-        nonlocal cells, here, section
-        if any(cells) or again:
-            chords = measures[-2].chords if again and len(measures) > 1 else cells
-            measures.append(ChartBar(chords, meter, section))
-            marks.append(here)
-            here, section = RepeatSigns(ending=ending), ""
+        nonlocal cells, signs, section, copies_last, copies
+        if any(cells) or copies_last or copies:
+            distance = 2 if copies else int(copies_last)
+            chords = bars[-distance].chords if 0 < distance <= len(bars) else cells
+            bars.append(ChartBar(chords, meter, section))
+            all_signs.append(signs)
+            signs, section = RepeatSigns(ending=ending), ""
+            copies_last, copies = False, max(copies - 1, 0)
         cells = []
 
     for token in _TOKENS.finditer(music):
@@ -121,52 +127,53 @@ def _page(music: str, remarks: Counter[str]) -> tuple[list[ChartBar], list[Repea
             meter = (12, 8) if text == "12" else (int(text[0]) or 4, int(text[1]) or 4)
         elif kind == "ending":
             ending = (int(text),)
-            here = here._replace(ending=ending, opens=True)
+            signs = signs._replace(ending=ending, opens=True)
         elif kind == "words":
-            here = _directed(here, text.lower())
+            signs = _with_direction(signs, text.lower())
         elif kind == "chord":
-            symbol = re.sub("^W", latest.partition("/")[0], text)
-            latest = symbol
-            cells.append(chord_of(symbol, remarks))
+            # W: the chord before, over another bass
+            symbol = symbol.partition("/")[0] + text[1:] if text[0] == "W" else text
+            cells.append(chord_of(symbol, repairs))
         elif text in (" ", "p"):
             cells += [""] * bool(cells)
         elif text == "n":
             cells.append("N")
-        elif text == "x" and measures:
-            cells = list(measures[-1].chords)
+        elif text == "x" and bars:
+            copies_last = True
         elif text == "r":
-            again = 2
+            copies = 2
         elif text == "S":
-            here = here._replace(segno=("",))
+            signs = signs._replace(segno=("",))
         elif text == "Q":
-            if any(mark.to_coda for mark in marks):
-                here = here._replace(coda=("",))
-            elif any(cells) or not marks:
-                here = here._replace(to_coda=("",))
-            else:  # at the beginning of a measure the sign belongs to the measure before
-                marks[-1] = marks[-1]._replace(to_coda=("",))
+            if any(bar_signs.to_coda for bar_signs in all_signs):
+                signs = signs._replace(coda=("",))
+            elif any(cells) or copies_last or not bars:
+                signs = signs._replace(to_coda=("",))
+            else:  # at the beginning of a bar the sign belongs to the bar before
+                all_signs[-1] = all_signs[-1]._replace(to_coda=("",))
         elif text in tuple("|[]{}Z"):
             if text == "}":
-                here = here._replace(backward=max(here.backward, 2))
-            last = bool(ending) and text in tuple("}]Z")
-            count = len(measures)
+                signs = signs._replace(backward=max(signs.backward, 2))
+            closes_ending = bool(ending) and text in tuple("}]Z")
+            count = len(bars)
             close()
-            again -= again > 0 and len(measures) > count
-            if last or (ending and max(ending) > 1 and len(measures) > count):
+            # No sign closes the last ending, so it has one bar.
+            is_last = bool(ending) and ending[0] > 1 and len(bars) > count
+            if closes_ending or (is_last and not _REPEATED_ENDING.match(music, token.end())):
                 ending = ()
-                here = here._replace(ending=())
+                signs = signs._replace(ending=())
             if text == "{":
-                here = here._replace(forward=True)
+                signs = signs._replace(forward=True)
     close()
-    return measures, marks
+    return bars, all_signs
 
 
-def _directed(here: RepeatSigns, words: str) -> RepeatSigns:
-    """The marks of a measure, with those of repeats in its ``words``, such as "D.C. al Fine"."""
+def _with_direction(signs: RepeatSigns, words: str) -> RepeatSigns:
+    """``signs`` and the direction that the ``words`` above the bar give, such as "d.c. al fine"."""
     if jump := re.match(r"d\.?\s*([cs])\.?\s*(.*)", words):
         until = "coda" if "coda" in jump[2] else "fine" if "fine" in jump[2] else ""
-        return here._replace(jump=Jump(None if jump[1] == "c" else "", until))
+        return signs._replace(jump=Jump(None if jump[1] == "c" else "", until))
     if "fine" in words:
-        return here._replace(fine=True)
+        return signs._replace(fine=True)
     times = re.match(r"(\d)x", words)
-    return here._replace(backward=int(times[1])) if times else here
+    return signs._replace(backward=int(times[1])) if times else signs

@@ -18,8 +18,8 @@ from tests.pieces import of, score
 LINK = "irealb://A%20Song=Who%20Ever==Swing=G-==1r34LbKcu7{}=Jazz=90=3"
 #: A chart of iReal Pro -> the bars that are played.
 CHARTS = {
-    "*A[T44C^7   |A-7 D7 |G6   | x  Z": "Cmaj7 | Am7 D7 | G6 | %",
-    "{T44C   |N1F   }|N2G   Z": "C | F | C | G",
+    "*A[T44C^7   |A-7 D7 |x   | x  |G6   Z": "Cmaj7 | Am7 D7 | % | % | G6",
+    "{T44C   |N1F   }|N2G   |A   }|N3E   |B   Z": "C | F | C | G | A | C | E | B",
     "[T44C   |F,G,A,D7b9|n   |W/E  Z": "C | F G A D7b9 | N.C. | D7b9/E",
     "T34C  |D- F|Y| r |  |Q|G7alt Z": "C | Dm . F | C | Dm . F | G7alt",
     "[T44C   |S[F   |G   Q]|A-   |<D.S. al Coda>D   ]|QE   Z": "C | F | G | Am | D | F | G | E",
@@ -35,23 +35,23 @@ CHARTS = {
 @pytest.mark.parametrize("chart", CHARTS)
 def test_charts_of_ireal_pro(chart):
     """Plain, and with blocks of fifty characters, except the last, shuffled as iReal Pro does."""
-    plain, block = f"irealbook://A Song=Who=Swing=Bb=n={chart}", list(chart[:50])
+    plain, block = f"irealbook://A=Who=Swing=Bb=n={chart}=B=Who=Swing=C=n=D   Z", list(chart[:50])
     for n in (*range(5), *range(10, 24)) if len(chart) > 51 else ():
         block[n], block[49 - n] = block[49 - n], block[n]
-    for link in (plain, LINK.format("".join(block) + chart[50:])):
-        bars = bars_of(musictx.read(link.encode()))
+    for link, others in ((plain, 1), (LINK.format("".join(block) + chart[50:]), 0)):
+        bars = bars_of(musictx.read(link.encode(), repairs=(repairs := Counter())))
         assert text_of(bars) == text_of(sheet(CHARTS[chart]))
+        assert repairs["songs after the first"] == others
 
 
 def test_a_link_has_the_title_composer_key_meter_and_tempo_of_its_song():
     page = f'<html><a href="{LINK.format("T34C  |F  Z")}">A Song</a><a href="irealb://x"></a>'
-    remarks = Counter()
-    score = musictx.read(page.encode(), repairs=remarks)
+    score = musictx.read(page.encode(), repairs=(repairs := Counter()))
     assert (score.title, score.composer) == ("A Song", "Who Ever")
     assert score.tempos["bpm"].tolist() == [90]
     assert score.meters[["numerator", "denominator"]].tolist() == [(3, 4)]
     assert score.keys[["sharps", "minor"]].tolist() == [(-2, True)]
-    assert remarks["songs after the first"] == 1
+    assert repairs["songs after the first"] == 1
     assert score.markers[-1][0] == pytest.approx(4.0), "the last chord has its bar"
 
 
@@ -59,7 +59,7 @@ CHORDPRO = """{title: Amazing}
 {artist: Newton}
 {tempo: 90}
 {time: 3/4}
-# a remark
+# a comment
 [D]Amazing [G/B]grace! [*softly]How [C7foo]sweet
 {start_of_tab}
 e|--2-|-3-|
@@ -75,15 +75,14 @@ Am C E7 x2
 
 
 def test_chordpro_and_chords_over_words():
-    remarks = Counter()
-    score = musictx.read(CHORDPRO.encode("utf-16"), repairs=remarks)
+    score = musictx.read(CHORDPRO.encode("utf-16"), repairs=(repairs := Counter()))
     assert text_of(bars_of(score)) == text_of(
         [["D:maj"], ["G:maj/3"], ["C:maj(7foo)"], *[["A:7", "", "D:maj"]] * 2]
     )
     assert (score.title, score.composer, score.tempos["bpm"][0]) == ("Amazing", "Newton", 90)
     assert score.meters[["numerator", "denominator"]].tolist() == [(3, 4)]
-    assert remarks["words"] == 1
-    assert sum("triad" in remark for remark in remarks) == 1
+    assert repairs["lyrics"] == 1
+    assert sum("triad" in repair for repair in repairs) == 1
     score = musictx.read(OVER_WORDS.encode())
     assert bars_of(score) == sheet("Am | C | D | F | Am | C | E7 | Am | C | E7")
     assert (score.title, score.tempos["bpm"][0]) == ("House", 80)
