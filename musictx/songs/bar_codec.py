@@ -55,11 +55,11 @@ TAIL_BARS = 8
 #: The section of a bar ahead whose notes are all given, and of one that varies its given notes.
 WHOLE, VARIED = 1, 2
 #: The kinds of the ids of each group. A tie lengthens a note.
-LINE = ("bar", "numerator", "denominator", "section", "place")
-TIE = ("place", "program", "pitch", "length", "tie")
-NOTE = ("place", "program", "pitch", "length", "velocity")
-STROKE = ("place", "drums", "drum", "none", "velocity")
-SYMBOL = ("place", "harmony", "root", "quality", "none")
+LINE_KINDS = ("bar", "numerator", "denominator", "section", "place")
+TIE_KINDS = ("place", "program", "pitch", "length", "tie")
+NOTE_KINDS = ("place", "program", "pitch", "length", "velocity")
+DRUM_KINDS = ("place", "drums", "drum", "none", "velocity")
+CHORD_KINDS = ("place", "harmony", "root", "quality", "none")
 #: The parts that are not programs, and the kinds of their ids.
 NAMED_PARTS = {CHORD: "harmony", DRUMS: "drums"}
 PARTS_BY_KIND = {kind: part for part, kind in NAMED_PARTS.items()}
@@ -99,10 +99,15 @@ def write(stream: NoteStream, table: Vocabulary) -> np.ndarray:
         np.where(drum, 0, notes["length"]),
         np.where(chord, 0, notes["velocity_bin"]),
     )
-    kinds = ((TIE, pitched & tie), (NOTE, pitched & ~tie), (STROKE, drum), (SYMBOL, chord))
-    for kind, mask in kinds:
-        rows[mask] = _ids(table, kind, [column[mask] for column in values])
-    groups = np.concatenate([_ids(table, LINE, line_fields), rows])
+    by_kinds = (
+        (TIE_KINDS, pitched & tie),
+        (NOTE_KINDS, pitched & ~tie),
+        (DRUM_KINDS, drum),
+        (CHORD_KINDS, chord),
+    )
+    for kinds, mask in by_kinds:
+        rows[mask] = _ids(table, kinds, [column[mask] for column in values])
+    groups = np.concatenate([_ids(table, LINE_KINDS, line_fields), rows])
     rank = np.concatenate([np.arange(len(bars)) * 2, bar * 2 + 1])  # a line precedes its notes
     ids: np.ndarray = groups[np.argsort(rank, kind="stable")].astype(np.uint16).reshape(-1)
     return ids
@@ -123,7 +128,8 @@ def read(ids: np.ndarray | Sequence[int], table: Vocabulary) -> NoteStream:
     names = np.array(table.kinds)[table.kind_of[rows]]
     value = table.value_of[rows]
     is_bar, tie, note, drum, chord = (
-        (names == kinds).all(1) for kinds in (LINE, TIE, NOTE, STROKE, SYMBOL)
+        (names == kinds).all(1)
+        for kinds in (LINE_KINDS, TIE_KINDS, NOTE_KINDS, DRUM_KINDS, CHORD_KINDS)
     )
     bar = np.cumsum(is_bar) - 1
     is_ahead = names[:, 0] == KNOWN
@@ -192,7 +198,7 @@ def groups_ahead(bars: np.ndarray, ahead: GivenAhead, table: Vocabulary) -> list
     return [np.concatenate([opening, *bars_ahead[: ahead.look]]), *bars_ahead[ahead.look :]]
 
 
-def interleaved(
+def interleave(
     stream: NoteStream,
     ahead: GivenAhead | None,
     table: Vocabulary,

@@ -2,14 +2,13 @@
 
 The groups are described in :mod:`musictx.songs.bar_tokens`. The rules are:
 
-- Before the first bar line only ``bar`` may come. ``eos`` may come where a group is complete and a
-  note has been written.
+- A piece begins with a bar line. ``eos`` may follow any complete group once there is a note.
 - Groups are in the order of bar, place, part and pitch. A chord precedes the notes at its place.
 - A bar line names an earlier bar that its bar repeats, or none. After ``cut`` any distance is
   allowed, since the piece has bars before the cut.
-- A place lies on a sixteenth, thirty-second or triplet of either, within its bar.
+- A place is within its bar and on one of the grids of ``songs/bars.py``.
 - ``tie`` may come only where a note of the same program and pitch ends and has the greatest
-  length. This place may lie off the grid.
+  length. This place may be off the grid.
 - Groups of controls and groups ahead (``songs/bar_codec.py``) are never allowed. In a prefix they
   are skipped.
 """
@@ -26,14 +25,16 @@ import numpy as np
 from musictx.chords import NONE, Chord
 from musictx.notes import DRUMS
 from musictx.songs.bar_codec import (
+    CHORD_KINDS,
+    DRUM_KINDS,
     DRUM_STEPS,
     FIELDS_PER_NOTE,
-    LINE,
-    NOTE,
+    LINE_KINDS,
+    NOTE_KINDS,
+    PLACE,
     REPEAT_FIELD,
     REPEATS,
-    STROKE,
-    SYMBOL,
+    TONE,
     part_of,
 )
 from musictx.songs.bars import ON_GRID, PER_SECOND, STEP_SECONDS
@@ -45,7 +46,7 @@ from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
 
 #: The kind of the second id of a group -> the kinds of its ids.
-KINDS = {kinds[1]: kinds for kinds in (LINE, NOTE, STROKE, SYMBOL)}
+KINDS = {kinds[1]: kinds for kinds in (LINE_KINDS, NOTE_KINDS, DRUM_KINDS, CHORD_KINDS)}
 #: Place, part and tone of a group: the sort key of the groups in a bar.
 GroupKey = tuple[int, int, int]
 #: A key less than that of any group: the last key of an empty bar.
@@ -53,8 +54,8 @@ NOTHING: GroupKey = (0, -2, -1)
 
 
 class Group(NamedTuple):
-    """A note, a drum stroke or a chord (:data:`musictx.tokens.stream.STREAM_NOTE`), with its place
-    in its bar and its five ids."""
+    """A note, a drum stroke or a chord, with its place in its bar and its five ids. ``tone`` is the
+    ``pitch`` of :data:`musictx.tokens.stream.STREAM_NOTE`; the other fields are the same."""
 
     place: int
     part: int
@@ -65,7 +66,7 @@ class Group(NamedTuple):
 
     @classmethod
     def of(cls, table: Vocabulary, ids: list[int]) -> Group:
-        """Return the group that is encoded by five ``ids``."""
+        """The group that five ``ids`` encode."""
         place, _, tone, length, velocity_bin = (table.tokens[token_id][1] for token_id in ids)
         return cls(place, part_of(table, ids), tone, length, velocity_bin, ids)
 
@@ -77,8 +78,8 @@ class Group(NamedTuple):
 class Bar(NamedTuple):
     """A bar that begins at the step ``begin`` and lasts ``steps``.
 
-    back    the bar repeats the bar so many bars before it; 0 if it repeats none
-    groups  the notes and chords written in the bar so far
+    back    the distance in bars to the earlier bar that this bar repeats; 0 if it repeats none
+    groups  the notes and chords in the bar so far
     """
 
     begin: int
@@ -91,13 +92,13 @@ class BarState(GrammarState):
     """State of a piece in the vocabulary of ``BarTokenizer``; see :class:`GrammarState`.
 
     loudness  (bins + 1,) the velocity of each value of ``velocity``
-    group  the ids of the current, incomplete group
-    bars   the current bar, preceded by up to ``FARTHEST_BARS`` bars that it may repeat. A bar is
-           current once its line is complete; before the first bar line the current bar has 0 steps
-    lines  the number of complete bar lines
-    chord  the chord in force
-    ends   program -> (step of the end, pitch) of its notes that end after its latest onset
-    onsets part -> the steps at which its notes begin, in order
+    group     the ids of the current, incomplete group
+    bars      the current bar, preceded by up to ``FARTHEST_BARS`` bars that it may repeat. A bar is
+              current once its bar line is complete; the bar before the first one has 0 steps
+    lines     the number of complete bar lines
+    chord     the chord in force
+    ends      program -> (step of the end, pitch) of its notes that end after its latest onset
+    onsets    part -> the steps at which its notes begin, in order
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -114,8 +115,9 @@ class BarState(GrammarState):
         self.ends: dict[int, list[tuple[int, int]]] = {}
         self.onsets = dict[int, list[int]]()
         self._known = vocabulary.id(KNOWN) if KNOWN in vocabulary.kinds else -1
-        #: In a prefix: whether a group ahead is being skipped, and how many of its ids were.
-        self._ahead, self._passed = False, 0
+        #: In a prefix: whether groups ahead are being skipped, and how many ids of the current
+        #: group have been skipped.
+        self._in_ahead, self._skipped = False, 0
 
     # ------------------------------------------------------------------------- what is written
 
@@ -150,8 +152,8 @@ class BarState(GrammarState):
 
     @property
     def place(self) -> int:
-        """The place in the bar of the current group, or of the last one if none has begun."""
-        return self.value(0) if self.group else self.last[0]
+        """The place in its bar of the current group; before its first id, of the last group."""
+        return self.value(PLACE) if self.group else self.last[PLACE]
 
     @property
     def step(self) -> int:
@@ -167,8 +169,8 @@ class BarState(GrammarState):
         return (begin + (bars + 1 - self.lines) * steps) * STEP_SECONDS if self.lines else None
 
     def recent(self, seconds: float, parts: Collection[int] | None = None) -> Iterator[Group]:
-        """Yield, latest first, the notes of ``parts`` (of all parts by default) that began in the
-        last ``seconds`` before :attr:`step`, as far as :attr:`bars` reach."""
+        """Yield the notes of ``parts`` (default: all) that began in the last ``seconds`` before
+        :attr:`step`, as far as :attr:`bars` reach; the latest first."""
         since = self.step - (seconds + 1e-6) * PER_SECOND
         for bar in reversed(self.bars):
             for group in reversed(bar.groups):
@@ -183,8 +185,8 @@ class BarState(GrammarState):
         return len(onsets) - bisect_left(onsets, since)
 
     def sounding_at(self, program: int, step: int) -> list[tuple[int, int]]:
-        """(end, pitch) of the notes of ``program`` that end after ``step``, which is at or after
-        its latest onset."""
+        """(end, pitch) of the notes of ``program`` that sound at ``step``, which must be at or
+        after its latest onset."""
         return [note for note in self.ends.get(program, ()) if note[0] > step]
 
     def _size(self, kind: str) -> int:
@@ -204,11 +206,11 @@ class BarState(GrammarState):
             return []
         return self._write(Group.of(self.table, ids))
 
-    def _begin_bar(self, numerator: int, exponent: int, section: int, cut: int) -> None:
-        begin, before, *_ = self.bars[-1]
+    def _begin_bar(self, numerator: int, exponent: int, section: int, early_end: int) -> None:
+        begin, steps, *_ = self.bars[-1]
         full = bar_steps(numerator, exponent)
         back = max(section + 1 - REPEATS, 0)
-        self.bars.append(Bar(begin + before, min(cut, full) if cut else full, back, []))
+        self.bars.append(Bar(begin + steps, min(early_end or full, full), back, []))
         self.lines += 1
 
     def _write(self, group: Group) -> list[NoteChange]:
@@ -239,12 +241,12 @@ class BarState(GrammarState):
         line."""
         if self.group:
             return False
-        if not self._passed:
+        if not self._skipped:
             bar = self.ids["bar"].start
-            self._ahead = token_id == self._known or (self._ahead and token_id != bar)
-            if not self._ahead and token_id < self.ids["none"].stop:
+            self._in_ahead = token_id == self._known or (self._in_ahead and token_id != bar)
+            if not self._in_ahead and token_id < self.ids["none"].stop:  # controls have higher ids
                 return False
-        self._passed = (self._passed + 1) % FIELDS_PER_NOTE
+        self._skipped = (self._skipped + 1) % FIELDS_PER_NOTE
         return True
 
     def _cut(self) -> None:
@@ -263,7 +265,7 @@ class BarState(GrammarState):
             self._allow_places(mask[ids["place"]])
         elif count > 1:
             self._allow_field(mask, self.kind(count))
-        elif self.group[0] == ids["bar"].start:
+        elif self.in_line:
             mask[ids["numerator"]] = True
         else:
             part = self.last[1] if self.place == self.last[0] else NOTHING[1]
@@ -275,38 +277,38 @@ class BarState(GrammarState):
     def _allow_places(self, places: np.ndarray) -> None:
         begin, steps, *_ = self.bars[-1]
         places[:steps] = self._grid[:steps]
-        for (_, _, end), count in self._tied.items():  # a tie may lie off the grid
+        for (_, _, end), count in self._tied.items():  # a tie may be off the grid
             if count and 0 <= end - begin < steps:
                 places[end - begin] = True
         places[: self.last[0]] = False
 
     def _allow_field(self, mask: np.ndarray, kind: str) -> None:
-        """Allow values of ``kind`` in ``mask`` for the third, fourth or fifth id of a group."""
-        ids, place = self.ids, self.value(0)
+        """Allow in ``mask`` the values of ``kind`` for the third, fourth or fifth id of a group."""
+        ids, place = self.ids, self.value(PLACE)
         field, values = mask[ids[kind]], self.table.values_in(kind)
         field[:] = True
         if kind in ("pitch", "drum"):
             if (place, self.part) == self.last[:2]:
-                field &= values >= self.last[2]
+                field &= values >= self.last[TONE]
         elif kind == "denominator":
             field[:] = bar_steps(self.value(1), values) <= self._size("place")
         elif kind == "section":
             field[1:] = False
             field[REPEATS : REPEATS + self.lines] = True
-        elif kind == "place":  # the fifth field of a bar line: where a bar ends early, or 0
+        elif kind == "place":  # the fifth field of a bar line: the step of an early end, or 0
             field[:] = self._grid
             field[bar_steps(self.value(1), self.value(2)) :] = False
         elif kind == "quality":
-            field[:] = (values == NONE.quality) == (self.value(2) == NONE.root)
+            field[:] = (values == NONE.quality) == (self.value(TONE) == NONE.root)
         elif kind == "velocity" and self.part != DRUMS:
-            tied = self._tied[self.part, self.value(2), self.bars[-1].begin + place]
+            tied = self._tied[self.part, self.value(TONE), self.bars[-1].begin + place]
             mask[ids["tie"]] = tied > 0
 
     def copy(self) -> BarState:
         other = super().copy()
-        *before, bar = self.bars
+        *complete, bar = self.bars
         bar = bar._replace(groups=list(bar.groups))
-        other.group, other.bars = list(self.group), deque([*before, bar], self.bars.maxlen)
+        other.group, other.bars = list(self.group), deque([*complete, bar], self.bars.maxlen)
         other._tied, other.ends = self._tied.copy(), dict(self.ends)
         other.onsets = {part: list(steps) for part, steps in self.onsets.items()}
         return other

@@ -15,25 +15,28 @@ from musictx.songs.repeats import ALIKE, likeness, stretches
 from musictx.tokens.stream import CHORD, STEPS, NoteStream, bar_steps
 from musictx.tokens.vocab import BOS, CUT, EOS
 
-#: The fewest and the most bars of a gap; the share of gaps that begin and end at bar lines (other
-#: gaps do so at eighths).
-GAP_BARS, AT_LINES_SHARE = (1, 16), 0.8
-#: The numbers of bars that accompaniments look ahead; the share of accompaniments to chords alone;
-#: the share of other accompaniments, and of gaps, with given chords; the share of windows that name
-#: the parts to compose.
-LOOKS, CHORDS_ALONE_SHARE, CHORDS_SHARE, NAMED_SHARE = (1, 2, 4, 8, 16), 0.15, 0.5, 0.7
-#: The share of voices that are the program of the melody, if it is named and plays; the share of
-#: voices of a single part that are its highest notes.
+#: The fewest and the most bars of a gap.
+GAP_BARS = (1, 16)
+#: The share of gaps that begin and end at bar lines; other gaps begin and end at eighths.
+AT_LINES_SHARE = 0.8
+#: How many bars the model may look ahead in accompaniments.
+LOOKS = (1, 2, 4, 8, 16)
+#: The share of accompaniments to chords alone; of other accompaniments, and of gaps, with given
+#: chords; of windows that name the parts to compose.
+CHORDS_ALONE_SHARE, CHORDS_SHARE, NAMED_SHARE = 0.15, 0.5, 0.7
+#: How often the given voice is the program of the melody, if it is named and plays; how often the
+#: given voice of a single part is its highest notes.
 MELODY_SHARE, SKYLINE_OF_PART_SHARE = 0.5, 0.6
-#: The fewest and the most bars of a variation, whose mean likeness to the bars that it varies is
-#: that of repeated bars; the share of variations whose window may include those bars; the share
-#: with given music after them.
-VARIED_BARS, IN_SIGHT_SHARE, TAIL_SHARE = (2, 16), 0.5, 0.5
-#: Windows of fewer notes are left plain.
+#: The fewest and the most bars of a variation.
+VARIED_BARS = (2, 16)
+#: The share of variations whose window may include the bars that are varied, and the share with
+#: given music after the variation.
+IN_SIGHT_SHARE, TAIL_SHARE = 0.5, 0.5
+#: The fewest notes of a window with a task.
 FEWEST_WINDOW_NOTES = 24
 
 
-#: The given notes ahead, the first bar of a window, and the bar after its last one.
+#: The given notes ahead, the first bar of the window, and the bar after its last one.
 WindowBars = tuple[GivenAhead, int, int]
 
 
@@ -51,7 +54,8 @@ class BarTasks(Tasks):
         ends: bool,
         budget: int,
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        room = (budget - 2) // FIELDS_PER_NOTE - 1  # the first id, eos, the controls
+        # In groups, without bos or cut, eos and the group of controls.
+        room = (budget - 2) // FIELDS_PER_NOTE - 1
         stream = self.tokenizer.read(ids)
         if not ends:  # the last bar may be incomplete
             stream = stream.in_bars(0, max(len(stream.bars) - 1, 0))
@@ -60,25 +64,25 @@ class BarTasks(Tasks):
         ahead, first = None, 0
         by_task = {"infill": self._infill, "accompany": self._accompany, "vary": self._vary}
         if task in by_task:
-            arranged = by_task[task](stream, random)
-            if arranged is None or (fitted := _fitted(stream, room, *arranged)) is None:
+            bars = by_task[task](stream, random)
+            if bars is None or (bars := _fit(stream, room, *bars)) is None:
                 return None
-            ahead, first, stop = fitted
+            ahead, first, stop = bars
         else:
             stop = int(np.searchsorted(np.cumsum(_groups(stream)), room, side="right"))
             if not stop:
                 return None
-        sequence, targets = bar_codec.interleaved(stream, ahead, self.vocabulary, first, stop)
-        if ahead is not None:  # an id ahead that follows a bar ends it, so it is a target, too
+        sequence, targets = bar_codec.interleave(stream, ahead, self.vocabulary, first, stop)
+        if ahead is not None:  # the id after a bar ends it, so it is a target even if it is ahead
             after_bars = np.flatnonzero(targets[:-1] & ~targets[1:]) + 1
             targets[after_bars[int(ahead.begin > first) :]] = True
         score = self.tokenizer.score(stream.in_bars(first, stop))
         levels = self._levels(score, score.duration, random)
-        before = [BOS if begins and first == 0 else CUT]
-        before += bar_codec.control_prefix(self.vocabulary, levels).tolist()
-        closed = [EOS] * (ends and stop == len(stream.bars))
-        window = np.concatenate([before, sequence, closed]).astype(np.int64)
-        scored = np.concatenate([np.zeros(len(before), bool), targets, np.ones(len(closed), bool)])
+        prefix = [BOS if begins and first == 0 else CUT]
+        prefix += bar_codec.control_prefix(self.vocabulary, levels).tolist()
+        end = [EOS] * (ends and stop == len(stream.bars))
+        window = np.concatenate([prefix, sequence, end]).astype(np.int64)
+        scored = np.concatenate([np.zeros(len(prefix), bool), targets, np.ones(len(end), bool)])
         return (window, scored) if len(window) - 1 <= budget else None
 
     def _infill(self, stream: NoteStream, random: Generator) -> WindowBars | None:
@@ -119,8 +123,8 @@ class BarTasks(Tasks):
         look: int,
         random: Generator,
     ) -> GivenAhead | None:
-        """All notes but the ``new`` ones, as given notes ahead of the bars from ``begin`` to before
-        ``stop``; ``None`` if nothing is new."""
+        """All notes but the ``new`` ones, (n,) bool, as given notes ahead of the bars ``begin`` to
+        ``stop`` - 1; ``None`` if nothing is new."""
         if not new.any():
             return None
         is_whole = np.bincount(stream.bar[new], minlength=len(stream.bars)) == 0
@@ -129,12 +133,13 @@ class BarTasks(Tasks):
         return GivenAhead(begin, stop, look, stream.notes[~new], sections, parts)
 
     def _named_parts(self, new: np.ndarray, random: Generator) -> list[int]:
-        """The parts of the ``new`` notes in windows that name them, else an empty list."""
+        """The parts of the ``new`` notes if the window is to name them, else an empty list."""
         return np.unique(new["part"]).tolist() if random.random() < NAMED_SHARE else []
 
     def _vary(self, stream: NoteStream, random: Generator) -> WindowBars | None:
         bars, notes, bar = stream.bars, stream.notes, stream.bar
         size = min(round(draw_length(VARIED_BARS, random)), len(bars) // 2)
+        # (mean likeness, first bar, distance to the bars that it resembles)
         candidates = [
             (float(means[begin]), begin + back, back)
             for back in range(size, len(bars) - size + 1)
@@ -159,32 +164,32 @@ class BarTasks(Tasks):
         return ahead, least, stop
 
     def _edges(self, stream: NoteStream, begin: int, stop: int, random: Generator) -> np.ndarray:
-        """(n,) bool: the notes before a random eighth of the bar ``begin``, and those from a random
-        eighth of the last bar on."""
+        """(n,) bool: the notes of the bar ``begin`` before a random eighth, and those of the last
+        bar, ``stop`` - 1, from a random eighth on."""
         eighth = STEPS // 2
         bars, notes, bar = stream.bars, stream.notes, stream.bar
         place = notes["start"] - stream.lines[bar]
         sizes = bar_steps(bars["numerator"], bars["exponent"]) // eighth
-        since = int(random.integers(max(sizes[begin], 1))) * eighth
-        until = int(random.integers(max(sizes[stop - 1], 1)) + 1) * eighth
-        if stop - begin == 1 and until <= since:
-            until = since + eighth
-        early = (bar == begin) & (place < since)
-        late = (bar == stop - 1) & (place >= until)
+        first = int(random.integers(max(sizes[begin], 1))) * eighth
+        last = int(random.integers(max(sizes[stop - 1], 1)) + 1) * eighth
+        if stop - begin == 1 and last <= first:
+            last = first + eighth
+        early = (bar == begin) & (place < first)
+        late = (bar == stop - 1) & (place >= last)
         edges: np.ndarray = early | late
         return edges
 
-    def _voice(self, notes: np.ndarray, among: np.ndarray, random: Generator) -> np.ndarray:
-        """(n,) bool: the notes of randomly chosen parts of the notes ``among``; if these have one
-        part alone, the notes of one of its voices."""
-        parts = np.unique(notes["part"][among & (notes["part"] != CHORD)])
+    def _voice(self, notes: np.ndarray, candidates: np.ndarray, random: Generator) -> np.ndarray:
+        """(n,) bool: the notes among the ``candidates`` (n,) bool of randomly chosen parts; if they
+        have only one part, the notes of one of its voices."""
+        parts = np.unique(notes["part"][candidates & (notes["part"] != CHORD)])
         if len(parts) > 1:
             if self.melody in parts and random.random() < MELODY_SHARE:
-                return among & (notes["part"] == self.melody)
+                return candidates & (notes["part"] == self.melody)
             count = random.choice([1, len(parts) - 1, int(random.integers(1, len(parts)))])
-            return among & np.isin(notes["part"], random.choice(parts, count, replace=False))
-        pitched = among & (notes["part"] != CHORD) & (notes["part"] != DRUMS)
-        # The skyline of notes of one step: the highest of all notes that begin together.
+            return candidates & np.isin(notes["part"], random.choice(parts, count, replace=False))
+        pitched = candidates & (notes["part"] != CHORD) & (notes["part"] != DRUMS)
+        # As if notes lasted one step: then the skyline is the highest of the notes of each onset.
         return draw_voice(notes, pitched, notes["start"] + 1, SKYLINE_OF_PART_SHARE, random)
 
 
@@ -193,14 +198,15 @@ def _groups(stream: NoteStream) -> np.ndarray:
     return 1 + np.bincount(stream.bar, minlength=len(stream.bars))
 
 
-def _fitted(
+def _fit(
     stream: NoteStream, room: int, ahead: GivenAhead, least: int, stop: int
 ) -> WindowBars | None:
-    """The bars from ``least`` to before ``stop`` that fit into ``room`` groups with the given notes
-    ``ahead``; ``None`` if too few.
+    """The bars ``least`` to ``stop`` - 1, or as many of them as fit into ``room`` groups with the
+    given notes ``ahead``; ``None`` if these are too few.
 
-    If the model looks ahead to the end, all bars from ``ahead.begin`` on must fit, and bars before
-    them are added as far as they do. Otherwise as many bars as fit are taken from the beginning.
+    If the model looks ahead to the end, all bars from ``ahead.begin`` on must fit, and as many bars
+    before them as fit are added. Otherwise the window begins with bar 0 and has as many bars as
+    fit.
     """
     begin, groups = ahead.begin, _groups(stream)
     groups_ahead = _groups(stream._replace(notes=ahead.given))

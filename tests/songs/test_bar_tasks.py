@@ -203,7 +203,7 @@ def test_given_notes_of_a_bar_are_written_once_before_its_line(piece, data):
     whole = ~np.isin(np.arange(count), bar[~np.array(is_given)])
     parts = data.draw(st.lists(st.sampled_from([CHORD, 0, 40, DRUMS]), unique=True))
     ahead = bar_codec.GivenAhead(begin, stop, look, given_notes, whole, parts)
-    ids, of_piece = bar_codec.interleaved(stream, ahead, WORDS)
+    ids, of_piece = bar_codec.interleave(stream, ahead, WORDS)
     assert np.array_equal(ids[of_piece], FEW.write(stream))
     assert all(map(np.array_equal, FEW.read(ids), stream))
     # Decoded as a piece, the groups ahead are the bars of given notes.

@@ -18,7 +18,7 @@ def window(seed=0, begin=3, stop=9, look=2, chance=0.5):
     known = stream.notes[random.random(len(stream.notes)) < chance]
     sections = random.choice([0, bar_codec.WHOLE, bar_codec.VARIED], len(stream.bars))
     ahead = bar_codec.GivenAhead(begin, stop, look, known, sections, [0, CHORD])
-    ids, _ = bar_codec.interleaved(stream, ahead, TABLE)
+    ids, _ = bar_codec.interleave(stream, ahead, TABLE)
     return [1, *bar_codec.control_prefix(TABLE, [1, 0, 2, 3]).tolist(), *ids.tolist()]
 
 
