@@ -1,4 +1,4 @@
-"""Notes in bars, five ids each: for music on a grid, and networks that take a note as one step.
+"""Bar tokens, five ids a note: for music on a grid, and networks that take a note as one step.
 
 A piece is a sequence of groups of five ids. The first two ids determine the kind of the group::
 
@@ -10,15 +10,15 @@ A piece is a sequence of groups of five ids. The first two ids determine the kin
 - ``place`` counts steps from the bar line, 24 to a quarter note (``songs/bars.py``), so equal bars
   have equal ids. ``length`` is in steps, too.
 - Every bar, even an empty one, has a ``bar`` group with its meter; ``denominator`` is the exponent
-  of a power of two. The ``place`` of this group is 0, or the step at which the bar ends early.
-  ``section`` names the earlier bar that this bar repeats (``songs/repeats.py``), 0 for none.
+  of a power of two. The ``place`` of this group is the step at which the bar ends early, or 0.
+  ``section`` names the earlier bar that this bar repeats (``songs/repeats.py``); 0: none.
 - Groups are in the order of bar, place, part and pitch; chords precede programs, drums come last.
 - A piece begins with the bar of its first note and ends with the bar in which the last note ends.
-- A note longer than :data:`LONGEST` steps is divided; its further pieces have ``tie`` in place of a
-  velocity. Meters that cannot be written are read as 4/4 (``songs/bars.py``).
+- A note longer than :data:`LONGEST` steps is divided into tied notes; all but the first have
+  ``tie`` in place of a velocity. Meters without ids are read as 4/4 (``songs/bars.py``).
 - With ``controls=True`` windows can have controls, and given notes ahead of their bars
   (``songs/bar_codec.py``).
-- Tempo is not written: ids are converted to seconds at 120 quarter notes a minute. In a file, notes
+- Tempo has no ids: they are converted to seconds at 120 quarter notes a minute. In a file, notes
   follow the tempo marks of the file (``Clock`` of ``tokens/tokenizer.py``).
 """
 
@@ -37,10 +37,10 @@ from musictx.notes import DRUMS, METER, TEMPO, Score, sort_order
 from musictx.songs import bar_codec
 from musictx.songs.bar_codec import DRUM_STEPS, FIELDS_PER_NOTE, LONGEST, SECTIONS
 from musictx.songs.bar_grammar import BarState
-from musictx.songs.bars import EXPONENTS, LONGEST_BAR, MOVED, NUMERATORS, PER_SECOND, Bars
+from musictx.songs.bars import EXPONENTS, LEAST_MOVE, LONGEST_BAR, NUMERATORS, PER_SECOND, Bars
 from musictx.songs.chord_estimation import recognised
 from musictx.tokens.spelling import StreamTokenizer
-from musictx.tokens.stream import BAR, CHORD, STREAM_NOTE, NoteStream
+from musictx.tokens.stream import CHORD, STREAM_NOTE, NoteStream
 from musictx.tokens.tokenizer import Clock
 
 
@@ -48,7 +48,7 @@ class BarredScore(NamedTuple):
     """A score on its grid.
 
     stream    the bars that hold its notes, with the notes
-    left_out  how many notes were left out, by reason
+    left_out  {reason: number of notes left out}
     bars      all bars of the file
     first     the number in ``bars`` of the first bar of the stream
     """
@@ -60,20 +60,18 @@ class BarredScore(NamedTuple):
 
     @property
     def clock(self) -> Clock:
-        """The conversion from seconds of the ids of the stream to seconds of the score."""
+        """Converts seconds of the ids to seconds of the score."""
         return Clock(self.bars.clock, self.bars.seconds(self.first), BPM)
 
     def steps(self, *moments: float) -> list[int]:
-        """Times in seconds, as steps of the stream."""
-        steps = self.bars.place(np.array(moments, float))
+        """Times in seconds as the nearest steps on the grid, from its first bar."""
+        steps = self.bars.grid_steps(np.array(moments, float))
         return (steps - self.bars.lines[self.first]).tolist()
 
 
 class BarTokenizer(StreamTokenizer):
-    """Score <-> ids, five a note; options as in :class:`musictx.config.TokenizerConfig`.
-
-    Raises :class:`musictx.errors.ConfigError` for an invalid option.
-    """
+    """Score <-> ids, five a note. The arguments are those of
+    :class:`musictx.config.TokenizerConfig`, and may raise :class:`musictx.errors.ConfigError`."""
 
     name = "notes"
     options = ("tracks", "low", "high", "velocity_bins", "sustain", "chords")
@@ -125,21 +123,23 @@ class BarTokenizer(StreamTokenizer):
         return bar_codec.write(stream, self.vocabulary)
 
     def clock(self, score: Score) -> Clock:
-        notes, _, bars = self._barred(score)
+        notes, _, bars = self._notes_and_bars(score)
         if not len(notes):
             return Clock(score.beats, 0.0, BPM)
-        first = bars.number(bars.place(notes["start"]).min())
+        first = bars.bar_number(bars.grid_steps(notes["start"]).min())
         return Clock(score.beats, bars.seconds(first), BPM)
 
     def off_grid_count(self, score: Score) -> int:
         """The number of notes of ``score`` that begin off the grid and are moved to it."""
-        notes, _, bars = self._barred(score)
-        moved = bars.place(notes["start"]) - bars.steps(notes["start"])
-        return int((np.abs(moved) > MOVED).sum())
+        notes, _, bars = self._notes_and_bars(score)
+        moves = bars.grid_steps(notes["start"]) - bars.steps(notes["start"])
+        return int((np.abs(moves) > LEAST_MOVE).sum())
 
-    def _barred(self, score: Score, *moments: float) -> tuple[np.ndarray, Counter[str], Bars]:
-        """The notes of ``score`` that can be written, the counts of those left out, and the bars up
-        to the end of the last note and the last of ``moments`` (seconds)."""
+    def _notes_and_bars(
+        self, score: Score, *moments: float
+    ) -> tuple[np.ndarray, Counter[str], Bars]:
+        """The notes of ``score`` that ids can encode, {reason: number of notes left out}, and the
+        bars up to the end of the last note and the last of ``moments`` (seconds)."""
         notes, left_out = self.writable(score)
         return notes, left_out, Bars(score, max([0.0, *notes["end"].tolist(), *moments]))
 
@@ -151,29 +151,27 @@ class BarTokenizer(StreamTokenizer):
     def grid(self, score: Score, *moments: float) -> BarredScore:
         """The bars of ``score`` that cover its notes and the ``moments`` (seconds), with the notes
         and chords in these bars."""
-        notes, left_out, bars = self._barred(self.folded(score), *moments)
+        notes, left_out, bars = self._notes_and_bars(self.folded(score), *moments)
         if not len(notes) and not moments:
-            return BarredScore(
-                NoteStream(np.empty(0, BAR), np.empty(0, STREAM_NOTE)), left_out, bars, 0
-            )
-        start = bars.place(notes["start"])
-        end = np.maximum(bars.place(notes["end"]), bars.next(start))
-        whole = self.as_stream_notes(notes)
-        whole["start"], whole["length"] = start, np.where(notes["drum"], 0, end - start)
-        covered = bars.place(np.array(moments, float)).tolist()
-        stop = max([*(start + whole["length"]).tolist(), *covered])
-        pieces = [whole]
-        while (longer := pieces[-1]["length"] > LONGEST).any():
-            rest = pieces[-1][longer]
+            return BarredScore(NoteStream(), left_out, bars, 0)
+        start = bars.grid_steps(notes["start"])
+        end = np.maximum(bars.grid_steps(notes["end"]), bars.next_grid_steps(start))
+        stream = self.as_stream_notes(notes)
+        stream["start"], stream["length"] = start, np.where(notes["drum"], 0, end - start)
+        covered = bars.grid_steps(np.array(moments, float)).tolist()
+        stop = max([*(start + stream["length"]).tolist(), *covered])
+        tied_notes = [stream]
+        while (is_long := tied_notes[-1]["length"] > LONGEST).any():
+            rest = tied_notes[-1][is_long]
             rest["start"] += LONGEST
             rest["length"] -= LONGEST
             rest["velocity_bin"] = 0
-            pieces[-1]["length"][longer] = LONGEST
-            pieces.append(rest)
-        stream = np.concatenate(pieces)
+            tied_notes[-1]["length"][is_long] = LONGEST
+            tied_notes.append(rest)
+        stream = np.concatenate(tied_notes)
         begins = [*stream["start"].tolist(), *covered[:1]]
-        first = bars.number(min(begins))
-        last = bars.number(max([*begins, stop - 1]))
+        first = bars.bar_number(min(begins))
+        last = bars.bar_number(max([*begins, stop - 1]))
         if self.chords:
             stream = np.concatenate([self._chords(bars, first, last), stream])
         stream["start"] -= bars.lines[first]
@@ -183,16 +181,16 @@ class BarTokenizer(StreamTokenizer):
         return BarredScore(NoteStream(rows, stream), left_out, bars, first)
 
     def _chords(self, bars: Bars, first: int, last: int) -> np.ndarray:
-        """The chords in force at the lines of the bars from ``first`` to ``last``, and the changes
-        of chord within these bars."""
+        """The chords in force at the bar lines ``first`` to ``last``, and the changes of chord
+        within these bars."""
         chords = harmony.chord_changes(bars.score) or recognised(bars.score)
-        steps = bars.place(np.array([time for time, _ in chords]))
+        steps = bars.grid_steps(np.array([time for time, _ in chords]))
         begins = {int(step): chord for step, (_, chord) in zip(steps, chords)}
         lines = set(bars.lines[first : last + 1].tolist())
         stop, rows, chord = bars.lines[last + 1], [], harmony.NONE
         for step in sorted(lines | set(begins)):
-            before, chord = chord, begins.get(step, chord)
-            if bars.lines[first] <= step < stop and (step in lines or chord != before):
+            previous, chord = chord, begins.get(step, chord)
+            if bars.lines[first] <= step < stop and (step in lines or chord != previous):
                 rows.append((step, CHORD, chord.root, chord.quality, 0))
         return np.array(rows, STREAM_NOTE)
 
@@ -210,39 +208,40 @@ class BarTokenizer(StreamTokenizer):
         if not len(bars):
             return Score()
         notes = notes.copy()
-        chord, drum = notes["part"] == CHORD, notes["part"] == DRUMS
-        notes["length"][drum] = DRUM_STEPS
+        is_chord, is_drum = notes["part"] == CHORD, notes["part"] == DRUMS
+        notes["length"][is_drum] = DRUM_STEPS
         # A tie lengthens the note that it continues; a tie that continues no note is dropped.
         open_notes: defaultdict[tuple[int, int, int], list[int]] = defaultdict(list)
-        struck = ~chord
-        for i in np.flatnonzero(~chord & ~drum).tolist():
+        is_onset = ~is_chord
+        for i in np.flatnonzero(~is_chord & ~is_drum).tolist():
             start, part, pitch, length, velocity_bin = notes[i].tolist()
             end = start + length
             if velocity_bin == 0:
-                struck[i] = False
-                if tied := open_notes[part, pitch, start]:
-                    notes["length"][tied[0]] = end - notes["start"][tied[0]]
-                    open_notes[part, pitch, end].append(tied.pop(0))
+                is_onset[i] = False
+                if indices := open_notes[part, pitch, start]:
+                    notes["length"][indices[0]] = end - notes["start"][indices[0]]
+                    open_notes[part, pitch, end].append(indices.pop(0))
             elif length == LONGEST:
                 open_notes[part, pitch, end].append(i)
         lines = stream.lines[:-1]
-        changed = np.append(
+        has_mark = np.append(
             True, np.any([np.diff(bars[n]) != 0 for n in ("numerator", "exponent")], axis=0)
         )
-        marked = changed | np.append(False, bars["early_end"][:-1] > 0)
-        meters = np.zeros(int(marked.sum()), METER)
-        meters["time"] = self.seconds(lines[marked])
-        meters["numerator"] = bars["numerator"][marked]
-        meters["denominator"] = 2 ** bars["exponent"][marked]
+        # A mark after a bar that ends early begins the next bar there.
+        has_mark |= np.append(False, bars["early_end"][:-1] > 0)
+        meters = np.zeros(int(has_mark.sum()), METER)
+        meters["time"] = self.seconds(lines[has_mark])
+        meters["numerator"] = bars["numerator"][has_mark]
+        meters["denominator"] = 2 ** bars["exponent"][has_mark]
         markers = tuple(
             (
                 float(self.seconds(note["start"])),
                 str(harmony.Chord(int(note["pitch"]), int(note["length"]))),
             )
-            for note in notes[chord]
+            for note in notes[is_chord]
         )
         return Score(
-            notes=self.score_notes(notes[struck]),
+            notes=self.score_notes(notes[is_onset]),
             tempos=np.array([(0.0, BPM)], TEMPO),
             meters=meters,
             markers=markers,

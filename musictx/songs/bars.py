@@ -1,9 +1,8 @@
 """Bars in steps: the bar lines of a piece, and the places of notes between them.
 
-A quarter note has 24 steps, so that sixteenths (6), triplet eighths (8), thirty-seconds
-(3) and triplet sixteenths (4) are whole numbers. Notes stand on the lines of these four grids,
-counted from the bar line. A note between two lines moves to the nearer one, or to the later one if
-both are equally near.
+A quarter note has 24 steps, so that sixteenths (6), triplet eighths (8), thirty-seconds (3) and
+triplet sixteenths (4) are whole numbers. Notes begin on one of these four grids, counted from the
+bar line. Other notes move to the nearest step on a grid, or to the later of two equally near ones.
 """
 
 from __future__ import annotations
@@ -17,46 +16,48 @@ from musictx.beats import BPM
 from musictx.notes import TEMPO, Score
 from musictx.tokens.stream import BAR, STEPS, NoteStream
 
-#: Steps in a second at 120 quarter notes a minute: ids do not encode the tempo.
+#: Steps in a second at 120 quarter notes a minute, the tempo of ids, which do not encode it.
 PER_SECOND = STEPS * BPM / 60.0
 STEP_SECONDS = 1 / PER_SECOND
-#: The steps of a quarter note that lie on one of the four grids, with the next quarter note.
+#: The steps of a quarter note that are on one of the four grids, including the next quarter note.
 PLACES = np.array([0, 3, 4, 6, 8, 9, 12, 15, 16, 18, 20, 21, 24])
 #: (STEPS,) bool: whether each step of a quarter note lies on a grid.
 ON_GRID = np.isin(np.arange(STEPS), PLACES)
-#: A note counts as moved if its beginning was more than this part of a step away from its place:
-#: two thirds of a tick where a quarter has 480, so that rounded triplets do not count.
-MOVED = 1 / 30
-#: Steps of the longest bar that can be written, eight quarters. Meters that can be written:
-#: numerators from 1 to NUMERATORS, denominators 2 ** 0 to 2 ** EXPONENTS.
-LONGEST_BAR, NUMERATORS, EXPONENTS = 8 * STEPS, 32, 5
+#: A note counts as moved if it began more than this fraction of a step off its place. This is two
+#: thirds of a tick at 480 ticks a quarter note, so that rounded triplets do not count.
+LEAST_MOVE = 1 / 30
+#: The length in steps of the longest bar that ids can encode.
+LONGEST_BAR = 8 * STEPS
+#: Ids can encode meters with numerators 1 to NUMERATORS and denominators 2 ** 0 to 2 ** EXPONENTS.
+NUMERATORS, EXPONENTS = 32, 5
 #: Ticks per quarter note of new files.
 TICKS_PER_QUARTER = 480
 
 
 def blank_piece(bpm: float = BPM) -> Score:
-    """A new piece without notes, in the tempo ``bpm`` and with the ticks of its file."""
+    """A new piece without notes, in the tempo ``bpm``, with :data:`TICKS_PER_QUARTER`."""
     return Score(tempos=np.array([(0.0, bpm)], TEMPO), ticks_per_quarter=TICKS_PER_QUARTER)
 
 
 def nearest(steps: np.ndarray) -> np.ndarray:
-    """(n,) fractional steps after a bar line -> (n,) the nearest steps on a grid, int64."""
+    """(n,) int64: the nearest steps on a grid to ``steps`` (n,), which may be fractional, both
+    counted from the bar line."""
     steps = np.round(steps, 6)  # rounding errors of seconds must not decide between equal distances
     quarter = np.floor(steps / STEPS)
-    between = (PLACES[1:] + PLACES[:-1]) / 2
-    within = PLACES[np.searchsorted(between, steps - quarter * STEPS, side="right")]
+    middles = (PLACES[1:] + PLACES[:-1]) / 2
+    within = PLACES[np.searchsorted(middles, steps - quarter * STEPS, side="right")]
     return quarter.astype(np.int64) * STEPS + within
 
 
 def is_writable(numerator: Any, denominator: Any) -> Any:
-    """Whether bars of a meter, or of each of several, can be written."""
+    """Whether ids can encode bars of a meter; for arrays, of each of several meters."""
     in_range = (numerator >= 1) & (numerator <= NUMERATORS)
     is_power = np.isin(denominator, 2 ** np.arange(EXPONENTS + 1))
     return in_range & is_power & (numerator * 4 * STEPS <= LONGEST_BAR * denominator)
 
 
 def with_writable_meters(score: Score) -> Score:
-    """``score`` with 4/4 in place of meters that cannot be written."""
+    """``score`` with 4/4 in place of meters that ids cannot encode."""
     pulse = score.pulse
     meters = (score.meters if pulse is None else pulse.meters).copy()
     fits = is_writable(*(meters[name].astype(int) for name in ("numerator", "denominator")))
@@ -75,7 +76,11 @@ class Bars:
     until  the time in seconds up to which there are bars
 
     If the first beat is later than second 0, whole bars of the first meter are added before the
-    first bar, back to second 0: notes there are a pick-up.
+    first bar, back to second 0, for a pick-up.
+
+    before  the number of bars that are added before the first one
+    lines   (bars + 1,) int64: the steps of the bar lines, counted from the first bar
+    rows    (bars,) the bars (:data:`musictx.tokens.stream.BAR`)
     """
 
     def __init__(self, score: Score, until: float) -> None:
@@ -88,8 +93,8 @@ class Bars:
             bar = np.array([(mark["numerator"], int(mark["denominator"]).bit_length() - 1, 0)], BAR)
             steps = int(NoteStream(bar).lines[1])
             if following <= last:
-                whole = int(max(following - begin, 0) / steps) * steps
-                stop = begin + whole + int(nearest(following - begin - whole))
+                full_bars = int(max(following - begin, 0) / steps) * steps
+                stop = begin + full_bars + int(nearest(following - begin - full_bars))
             else:
                 stop = begin + (int((max(last, begin) - begin) / steps) + 2) * steps
             if stop > begin:
@@ -101,33 +106,30 @@ class Bars:
                 break
         opening, earliest = int(lines[0][0]), self.clock.quarters(0.0) * STEPS
         steps = int(NoteStream(rows[0][:1]).lines[1])
-        #: The number of bars that are added before the first one.
         self.before = max(int(np.ceil((opening - float(np.round(earliest, 6))) / steps)), 0)
         lines.insert(0, opening + np.arange(-self.before, 0) * steps)
         rows.insert(0, np.repeat(rows[0][:1], self.before))
-        #: (B + 1,) int64 steps from the first bar on: the bar lines.
         self.lines = np.append(np.concatenate(lines), begin)
-        #: (B,) :data:`musictx.tokens.stream.BAR`.
         self.rows = np.concatenate(rows)
 
     def steps(self, seconds: Any) -> Any:
-        """Times in seconds as steps, with a fraction, counted from the first bar."""
+        """Times in seconds as fractional steps, counted from the first bar."""
         return np.round(self.clock.quarters(seconds) * STEPS, 6)
 
-    def place(self, seconds: np.ndarray) -> np.ndarray:
-        """Times in seconds -> the nearest steps on the grid, counted from the first bar."""
+    def grid_steps(self, seconds: np.ndarray) -> np.ndarray:
+        """Times in seconds as the nearest steps on a grid, counted from the first bar."""
         steps = self.steps(seconds)
         begin, end = self._lines_around(steps)
         return np.minimum(begin + nearest(steps - begin), end)
 
-    def next(self, steps: np.ndarray) -> np.ndarray:
-        """For each of ``steps``, the next later step on a grid."""
+    def next_grid_steps(self, steps: np.ndarray) -> np.ndarray:
+        """The first step on a grid after each of ``steps``."""
         begin, end = self._lines_around(steps)
         quarter, within = np.divmod(steps - begin, STEPS)
-        after = PLACES[np.searchsorted(PLACES, within, side="right")]
-        return np.minimum(begin + quarter * STEPS + after, end)
+        following = PLACES[np.searchsorted(PLACES, within, side="right")]
+        return np.minimum(begin + quarter * STEPS + following, end)
 
-    def number(self, steps: Any) -> Any:
+    def bar_number(self, steps: Any) -> Any:
         """The number of the bar in which each of ``steps`` lies."""
         bar = np.searchsorted(self.lines, steps, side="right") - 1
         return np.clip(bar, 0, len(self.lines) - 2)
@@ -138,5 +140,5 @@ class Bars:
 
     def _lines_around(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The bar lines before and after each of ``steps``."""
-        bar = self.number(steps)
+        bar = self.bar_number(steps)
         return self.lines[bar], self.lines[bar + 1]
