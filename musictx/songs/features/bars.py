@@ -1,12 +1,12 @@
-"""A feature of repetition: the next id if an earlier bar were repeated, for notes in groups
+"""A feature of repetition: the next id if an earlier bar were repeated, in bar tokens
 (songs/bar_tokens.py).
 
 Music repeats the notes of one, two, four or eight bars ago at the same place of the bar. Groups
 are in the order of bar, place, part and pitch, so the id that follows in a repetition is one
 lookup: shift the key of the last group back by that many bars, and take the first group after
 it. For each distance in bars the feature gives this id, and a class of agreement: how many of the
-last notes were repeated from that distance. Two further distances depend on the music: the one up
-to a limit with the best agreement, and the one that the bar line names (``songs/repeats.py``).
+last notes were repeated from that distance. Two more distances depend on the music: the distance,
+up to a limit, with the best agreement, and that which the bar line names (``songs/repeats.py``).
 Learned weights for each field, distance and class of agreement score these ids.
 
 Related: :mod:`musictx.chorale`'s ``repeats``, the neural cache (Grave et al. 2017).
@@ -23,37 +23,38 @@ from torch.nn import functional as F
 from musictx.model.features.base import NativeForm
 from musictx.model.features.predicted import Predictions
 from musictx.songs.bar_codec import REPEATS
-from musictx.songs.features.group_keys import BAR, SIZE, GatedGroups, Groups, at
+from musictx.songs.features.group_keys import BAR, SIZE, GatedGroups, Groups, gather
 from musictx.songs.repeats import FARTHEST_BARS
 
-#: Distances in bars that are always looked up; after them come the best of 1 to ``FARTHEST_BARS``
-#: and the one of the bar line.
+#: Distances in bars that are always looked up.
 DISTANCES = (1, 2, 4, 8)
+#: The number of distances, with the best of 1 to ``FARTHEST_BARS`` and the one of the bar line.
 COUNT = len(DISTANCES) + 2
-#: Agreement is measured over this many of the last notes, in classes: 0 if there is no such bar,
-#: then one for each fifth of the notes.
-AGREEMENT_NOTES, CLASSES = 16, 6
+#: Agreement is measured over this many of the last notes.
+AGREEMENT_NOTES = 16
+#: Classes of agreement: 0 if there is no bar at the distance, then one for each fifth of the notes.
+CLASSES = 6
 
 
 @dataclass
 class BarsState(Predictions):
     """The next id in a repetition at each of ``COUNT`` distances, with the class of its agreement.
 
-    meter  (B, T): the meter of the bar, 0 before the first bar line
+    meter  (B, T) the numerator of the meter of the bar; 0 before the first bar line
     """
 
     meter: Tensor
 
 
 class EarlierBars(GatedGroups):
-    """Embeddings and scores of the ids that would repeat earlier bars, and of the meter.
+    """Embeddings and scores of the ids that would repeat earlier bars, and embeddings of the meter.
 
-    All parameters begin at zero, or so that they have no effect.
+    The initial parameters have no effect.
     """
 
     name = "bars"
     classes = CLASSES
-    further = ("section",)
+    extra_kinds = ("section",)
 
     def __init__(self, size: int, width: int, **kinds: list[list[int]]) -> None:
         super().__init__(size, width, **kinds)
@@ -66,51 +67,51 @@ class EarlierBars(GatedGroups):
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> BarsState:
         """The lookup after each of ``ids``; see :meth:`Feature.read`."""
         groups = Groups.read(self, ids, earlier, places)
-        begins, last = groups.begins, groups.last
+        first, previous = groups.first, groups.previous
         # The first bar of the piece, whose line may follow a group of controls.
-        opening = (groups.bar + groups.other.long()).gather(1, begins)
-        # The last complete group of each row, and the smallest key of a group after it.
-        after = torch.where(groups.some, groups.key.gather(1, last) + 1, 0)
-        bar = torch.where(groups.some, groups.bar.gather(1, last), opening - 1)
-        trust, distance = self._trust(groups, bar, opening)
+        first_bar = (groups.bar + groups.is_outside.long()).gather(1, first)
+        # The smallest key of a group after the previous one, and the bar of the previous one.
+        after = torch.where(groups.has_previous, groups.key.gather(1, previous) + 1, 0)
+        bar = torch.where(groups.has_previous, groups.bar.gather(1, previous), first_bar - 1)
+        trust, distance = self._trust(groups, bar, first_bar)
 
         least, below = groups.spans(after, bar)
         shift = distance[:, :, None] * BAR  # (B, n, 1, COUNT)
         index = torch.searchsorted(groups.key, (least[..., None] - shift).flatten(1))
         index = index.view(*least.shape, COUNT)
-        key = at(groups.key, index)
-        inside = (key < below[..., None] - shift) & (index >= begins[:, :, None, None])
-        line_next = ~inside & (groups.field == 0)[..., None]
-        following = torch.where(inside, groups.following(index), line_next * self.bar_id)
+        key = gather(groups.key, index)
+        is_found = (key < below[..., None] - shift) & (index >= first[:, :, None, None])
+        is_bar_id = ~is_found & (groups.field == 0)[..., None]
+        following = torch.where(is_found, groups.ids_at(index), is_bar_id * self.bar_id)
         following = following * (trust > 0)[:, :, None]
-        wide = trust[:, :, None].expand(-1, -1, SIZE, -1) * (following > 0)
+        trust = trust[:, :, None].expand(-1, -1, SIZE, -1) * (following > 0)
         meter = self._last_line(groups, self.meter[groups.ids[:, :, 1]])
         meter = meter[:, :, None].expand(-1, -1, SIZE)
-        return BarsState(*groups.of_new_ids(following, wide, groups.field, meter))
+        return BarsState(*groups.at_new_ids(following, trust, groups.field, meter))
 
-    def _trust(self, groups: Groups, bar: Tensor, opening: Tensor) -> tuple[Tensor, Tensor]:
+    def _trust(self, groups: Groups, bar: Tensor, first_bar: Tensor) -> tuple[Tensor, Tensor]:
         """The class of agreement and the distance in bars, (B, n, COUNT) each. ``bar`` is the bar
-        of the last complete group, and ``opening`` the first bar of the piece."""
+        of the previous group, and ``first_bar`` the first bar of the piece."""
         lags = torch.arange(1, FARTHEST_BARS + 1, device=bar.device)
-        keys, begins = groups.key, groups.begins
+        keys, first = groups.key, groups.first
         earlier_keys = keys[:, None] - lags[:, None] * BAR
         index = torch.searchsorted(keys, earlier_keys.flatten(1)).view_as(earlier_keys)
-        is_note = ~groups.is_line & ~groups.other
-        same = (at(keys, index) == earlier_keys) & (index >= begins[:, None])
-        same &= at(groups.ids[:, :, 3], index) == groups.ids[:, None, :, 3]
-        hits = F.pad((same & is_note[:, None]).cumsum(2), (1, 0))
+        is_note = ~groups.is_line & ~groups.is_outside
+        is_repeated = (gather(keys, index) == earlier_keys) & (index >= first[:, None])
+        is_repeated &= gather(groups.ids[:, :, 3], index) == groups.ids[:, None, :, 3]
+        repeated_notes = F.pad((is_repeated & is_note[:, None]).cumsum(2), (1, 0))
         notes = F.pad(is_note.cumsum(1), (1, 0))
-        # The first of the groups that hold the last AGREEMENT_NOTES notes.
-        upto = torch.where(groups.some, groups.last + 1, begins)
-        least = (notes.gather(1, upto) - AGREEMENT_NOTES).clamp(min=0)
-        since = torch.searchsorted(notes, least.contiguous(), right=True) - 1
-        since = torch.maximum(since, begins)
-        took = (notes.gather(1, upto) - notes.gather(1, since)).clamp(min=1)[:, None]
-        wide = earlier_keys.shape
-        agreed = hits.gather(2, upto[:, None].expand(wide))
-        agreed = agreed - hits.gather(2, since[:, None].expand(wide))
-        exists = (bar[:, None] - lags[:, None] >= opening[:, None]) & groups.some[:, None]
-        trust = torch.where(exists, 1 + (5 * agreed // took).clamp(max=CLASSES - 2), 0)
+        # The groups ``begin`` to ``stop`` - 1 hold the last AGREEMENT_NOTES notes.
+        stop = torch.where(groups.has_previous, groups.previous + 1, first)
+        least = (notes.gather(1, stop) - AGREEMENT_NOTES).clamp(min=0)
+        begin = torch.searchsorted(notes, least.contiguous(), right=True) - 1
+        begin = torch.maximum(begin, first)
+        count = (notes.gather(1, stop) - notes.gather(1, begin)).clamp(min=1)[:, None]
+        shape = earlier_keys.shape
+        agreed = repeated_notes.gather(2, stop[:, None].expand(shape))
+        agreed = agreed - repeated_notes.gather(2, begin[:, None].expand(shape))
+        exists = (bar[:, None] - lags[:, None] >= first_bar[:, None]) & groups.has_previous[:, None]
+        trust = torch.where(exists, 1 + (5 * agreed // count).clamp(max=CLASSES - 2), 0)
         nearer_first = torch.arange(len(lags), 0, -1, device=bar.device)[:, None]
         best = 1 + (torch.where(exists, agreed, -1) * 64 + nearer_first).argmax(1)
         section = self._last_line(groups, self.section[groups.ids[:, :, 3]])
@@ -125,10 +126,10 @@ class EarlierBars(GatedGroups):
 
     def _last_line(self, groups: Groups, values: Tensor) -> Tensor:
         """(B, n) the entry of ``values`` (B, n), one for each group, at the last complete bar line
-        of the piece."""
-        line = torch.where(groups.is_line, groups.number, -1).cummax(1).values
-        line = F.pad(line, (1, 0), value=-1)[:, :-1]  # complete with the row after
-        return torch.where(line >= groups.begins, values.gather(1, line.clamp(min=0)), 0)
+        of the piece; 0 if there is none."""
+        line = torch.where(groups.is_line, groups.index, -1).cummax(1).values
+        line = F.pad(line, (1, 0), value=-1)[:, :-1]  # a group is complete in the block after it
+        return torch.where(line >= groups.first, values.gather(1, line.clamp(min=0)), 0)
 
     @property
     def by_class(self) -> Tensor:
@@ -137,8 +138,8 @@ class EarlierBars(GatedGroups):
     def embed(self, x: Tensor, seen: Predictions) -> Tensor:
         """As :meth:`GatedGroups.embed`, plus the embedding of the meter."""
         assert isinstance(seen, BarsState)
-        more = self.embedded(seen).view_as(x) + F.embedding(seen.meter, self.in_meter)
-        return x + more.to(x.dtype)
+        predictions = self.summed_embeddings(seen).view_as(x)
+        return x + (predictions + F.embedding(seen.meter, self.in_meter)).to(x.dtype)
 
     def native(self) -> NativeForm:
         return self.gated_form("Bars", in_meter=self.in_meter)

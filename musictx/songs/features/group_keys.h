@@ -1,4 +1,4 @@
-// The order of groups as numbers for one new id, as in group_keys.py, which says what they mean.
+// What group_keys.py computes, for one new id.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -10,83 +10,85 @@ namespace {
 // As the constants of group_keys.py.
 constexpr int64_t SIZE = 5, TONES = 128, PARTS = 130, BAR = 512 * PARTS * TONES, DRUM_PART = 129;
 
-// What each id says, as `GroupFeature.tables`.
+// The tables of `GroupFeature`, by id.
 struct GroupTable {
   const int64_t *place, *is_bar, *part, *tone, *is_known, *meter, *section;
 
-  // What place, part and tone of a group add to the key of its bar.
-  int64_t within(const int64_t* group) const {
+  // The key of a group within its bar, from place, part and tone.
+  int64_t key_in_bar(const int64_t* group) const {
     return (place[group[0]] * PARTS + part[group[1]]) * TONES + tone[group[2]];
   }
 };
 
-// The first of the sorted numbers that is not below `least`; the last place where there is none.
+// The index of the first of the sorted numbers that is at least `least`; their count if there is none.
 inline int64_t first_from(const std::vector<int64_t>& sorted, int64_t least) {
   return std::lower_bound(sorted.begin(), sorted.end(), least) - sorted.begin();
 }
 
+// The keys from `least` up to but excluding `below`.
 struct Span {
   int64_t least, below;
 
   bool has(int64_t key) const { return least <= key && key < below; }
 };
 
-// The whole groups of a row, and what there is of the one that is being written.
+// The complete groups of a row, and the ids so far of the current group.
 struct Groups {
-  struct Group {
+  struct Properties {
     int64_t bar;
-    bool other, ahead;
+    bool is_outside, is_ahead;
   };
-  const GroupTable& of;
-  const int64_t* ids;  // of group 0: the id before it closes the row before
-  int64_t whole, field;  // how many are whole; how many ids of the next one are there
+  const GroupTable& table;
+  const int64_t* ids;  // of group 0; the id before it is bos or cut
+  int64_t count, field;  // numbers of complete groups, and of ids of the current one
   std::vector<int64_t> key;  // sorted
-  std::vector<Group> each;
+  std::vector<Properties> properties;
 
-  Groups(const GroupTable& of, const History& past)
-      : of(of), ids(past.ids + 1), whole((past.count - 1) / SIZE), field((past.count - 1) % SIZE) {
+  Groups(const GroupTable& table, const History& past)
+      : table(table), ids(past.ids + 1), count((past.count - 1) / SIZE), field((past.count - 1) % SIZE) {
     int64_t bar = 0;
-    bool ahead = false;
-    each.reserve(whole);
-    key.reserve(whole);
-    for (int64_t k = 0; k < whole; k++) {
+    bool is_ahead = false;
+    properties.reserve(count);
+    key.reserve(count);
+    for (int64_t k = 0; k < count; k++) {
       const int64_t *group = at(k), first = group[0];
-      bar += of.is_bar[first];
-      if (of.is_bar[first] || of.is_known[first]) ahead = of.is_known[first];
-      const bool other = ahead || (!of.is_bar[first] && !of.place[first]);
-      each.push_back({bar, other, ahead});
-      key.push_back(bar * BAR + (other ? BAR - 1 : of.is_bar[first] ? 0 : of.within(group)));
+      bar += table.is_bar[first];
+      if (table.is_bar[first] || table.is_known[first]) is_ahead = table.is_known[first];
+      const bool is_outside = is_ahead || (!table.is_bar[first] && !table.place[first]);
+      properties.push_back({bar, is_outside, is_ahead});
+      key.push_back(bar * BAR + (is_outside ? BAR - 1 : table.is_bar[first] ? 0 : table.key_in_bar(group)));
     }
   }
   const int64_t* at(int64_t k) const { return ids + k * SIZE; }
-  bool line(int64_t k) const { return of.is_bar[at(k)[0]]; }
+  bool is_line(int64_t k) const { return table.is_bar[at(k)[0]]; }
 
-  // The keys that the next id leaves open; the last whole group stands in `bar`, before `after`.
+  // The keys that the current group may have, given its ids so far. `after` is the smallest key after that of
+  // the last complete group, which is in `bar`.
   Span span(int64_t after, int64_t bar) const {
     if (!field) return {after, (bar + 1) * BAR};
-    const int64_t* group = at(whole);
-    if (line(whole)) return {(bar + 1) * BAR, (bar + 1) * BAR + 1};
-    int64_t least = bar * BAR + of.place[group[0]] * PARTS * TONES, wide = PARTS * TONES;
-    if (field > 1) least += of.part[group[1]] * TONES, wide = TONES;
-    if (field > 2) return {least + of.tone[group[2]], least + of.tone[group[2]] + 1};
-    return {std::max(after, least), least + wide};
+    const int64_t* group = at(count);
+    if (is_line(count)) return {(bar + 1) * BAR, (bar + 1) * BAR + 1};
+    int64_t least = bar * BAR + table.place[group[0]] * PARTS * TONES, size = PARTS * TONES;
+    if (field > 1) least += table.part[group[1]] * TONES, size = TONES;
+    if (field > 2) return {least + table.tone[group[2]], least + table.tone[group[2]] + 1};
+    return {std::max(after, least), least + size};
   }
-  // Sorted keys of the groups ahead, at each other group the one before it.
-  std::vector<int64_t> given() const {
+  // The sorted keys of the groups ahead, where every other group repeats the key before it.
+  std::vector<int64_t> given_keys() const {
     std::vector<int64_t> keys;
-    keys.reserve(whole);
-    int64_t count = 0, lead = -whole, before = -1;
-    for (int64_t k = 0; k < whole; k++) {
-      const auto [bar, other, ahead] = each[k];
+    keys.reserve(count);
+    int64_t bars_ahead = 0, lead = -count, latest = -1;
+    for (int64_t k = 0; k < count; k++) {
+      const auto [bar, is_outside, is_ahead] = properties[k];
       const int64_t* group = at(k);
-      const bool line = ahead && of.meter[group[1]], note = ahead && !of.is_known[group[0]];
-      count += line;
-      // The k-th bar ahead is the one after the last that is written or given.
-      if (line) lead = std::max(lead, bar - count);
-      const int64_t start = (count + 1 + lead) * BAR;
-      if (line || (note && count))
-        before = std::max(before, line ? start : start + of.within(group));
-      keys.push_back(before);
+      const bool line = is_ahead && table.meter[group[1]], note = is_ahead && !table.is_known[group[0]];
+      bars_ahead += line;
+      // A bar ahead is the bar after the last that is written or given.
+      if (line) lead = std::max(lead, bar - bars_ahead);
+      const int64_t start = (bars_ahead + 1 + lead) * BAR;
+      if (line || (note && bars_ahead))
+        latest = std::max(latest, line ? start : start + table.key_in_bar(group));
+      keys.push_back(latest);
     }
     return keys;
   }

@@ -1,8 +1,8 @@
 """Sortable keys of groups of ids (songs/bar_tokens.py), for the features that search them.
 
-A piece in groups is in the order of bar, place, part and tone. A group's key is one whole number
-that encodes all four, so "what comes next at this place of that bar" is one search among sorted
-keys.
+Groups are in the order of bar, place, part and tone (a pitch, drum or chord root). A group's key is
+one integer that encodes all four, so "what comes next at this place of that bar" is one search
+among sorted keys.
 """
 
 from __future__ import annotations
@@ -23,37 +23,38 @@ from musictx.tokens.tokenizer import Tokenizer
 
 #: Ids in a group.
 SIZE = 5
-#: A key: bar, place + 1 (0 for the bar line), part, tone.
+#: Numbers of tones, of parts, and of places + 1 (0: the bar line) in a key.
 TONES, PARTS, PLACES = 128, 130, 512
+#: The difference between the keys of successive places, and of successive bars.
 PLACE = PARTS * TONES
 BAR = PLACES * PLACE
-#: Parts are programs + 1, between chords and drums.
+#: Parts are programs + 1, between chords (0) and drums.
 DRUM_PART = 129
 #: The kinds of ids that every feature of groups reads; the meter is the numerator of a bar line.
-ALWAYS = ("place", "bar", "program", "drums", "harmony", "pitch", "drum", "root", "meter")
+COMMON_KINDS = ("place", "bar", "program", "drums", "harmony", "pitch", "drum", "root", "meter")
 #: The bar numbers of successive pieces in a row of a batch are this far apart.
-NEXT_PIECE = 4096
+BARS_PER_PIECE = 4096
 #: The key of a group that is not complete; greater than any other key.
-LATER = 1 << 60
+INCOMPLETE = 1 << 60
 
 
 class GroupFeature(Feature):
     """A feature that looks up groups by their keys. Its tables, (size,) each, map an id to:
 
-    place      place + 1, 0 for ids that are no place
-    is_bar     whether the id begins a bar line
-    part, tone  the part and the tone in a key
-    is_known   whether the id begins a group ahead (songs/bar_codec.py)
-    meter, section  the numerator and the section of a bar line, 0 for other ids
+    place           place + 1; 0 for ids that are not a place
+    is_bar          whether the id begins a bar line
+    part, tone      the part and the tone in a key
+    is_known        whether the id begins a group ahead (songs/bar_codec.py)
+    meter, section  the numerator and the section of a bar line; 0 for other ids
 
-    further  kinds of ids that the feature reads in addition to :data:`ALWAYS` and, if the
-             vocabulary has it, ``known``
-    kinds    the ranges of ids of all these kinds, as in ``coordinates.ranges``
+    extra_kinds  kinds of ids that the feature reads in addition to :data:`COMMON_KINDS` and, if
+                 the vocabulary has it, ``known``
+    kinds        the ranges of ids of all these kinds, as in ``coordinates.ranges``
     """
 
     sparse = False
-    further: ClassVar[tuple[str, ...]] = ()
-    #: The tables as ``GroupTable`` in ``group_keys.h`` has them.
+    extra_kinds: ClassVar[tuple[str, ...]] = ()
+    #: The tables in the order of ``GroupTable`` in ``group_keys.h``.
     tables = "place is_bar part tone is_known meter section"
 
     def __init__(self, size: int, **kinds: list[list[int]]) -> None:
@@ -79,28 +80,28 @@ class GroupFeature(Feature):
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
         table = tokenizer.vocabulary
-        if tokenizer.group == 1 or not set(cls.further) <= set(table.kinds):
+        if tokenizer.group == 1 or not set(cls.extra_kinds) <= set(table.kinds):
             raise ConfigError(
                 f"model.features={cls.name}: expected tokenizer=notes"
-                + " tokenizer.controls=true" * (KNOWN in cls.further)
+                + " tokenizer.controls=true" * (KNOWN in cls.extra_kinds)
                 + f", whose notes stand in bars, not {tokenizer.name}"
             )
-        names = (*ALWAYS, *sorted({KNOWN} & set(table.kinds) | set(cls.further)))
+        names = (*COMMON_KINDS, *sorted({KNOWN} & set(table.kinds) | set(cls.extra_kinds)))
         return {name: [table.row({"meter": "numerator"}.get(name, name))] for name in names}
 
-    def within(self, rows: Tensor) -> Tensor:
-        """The part of a key below the bar: place, part and tone of each of ``rows``; (..., 5) ->
-        (...)."""
-        place, part = self.place[rows[..., 1]] * PLACE, self.part[rows[..., 2]] * TONES
-        return place + part + self.tone[rows[..., 3]]
+    def key_in_bar(self, blocks: Tensor) -> Tensor:
+        """(...): the keys within their bar, from place, part and tone, of the groups that begin in
+        ``blocks`` (..., 5)."""
+        place, part = self.place[blocks[..., 1]] * PLACE, self.part[blocks[..., 2]] * TONES
+        return place + part + self.tone[blocks[..., 3]]
 
 
 class GatedGroups(GroupFeature, Predicted):
     """A feature of groups that scores predicted ids and adds their embeddings, each multiplied by
-    the gate of its class.
+    the gate of its class of confidence.
 
     bar_id  the id that begins a bar line
-    stood   (size, width): the embeddings of predicted ids
+    stood   (size, width) the embeddings of predicted ids
     gates   K * classes values, in any shape: the gates of the classes of K predictions
     """
 
@@ -114,15 +115,15 @@ class GatedGroups(GroupFeature, Predicted):
 
     @property
     def by_class(self) -> Tensor:
-        """(K * classes, width): embeddings of the classes."""
+        """(K * classes, width) the embeddings of the classes of K predictions."""
         raise NotImplementedError
 
     def embed(self, x: Tensor, seen: Predictions) -> Tensor:
         """``x`` (B, T, width) plus the embeddings of predicted ids and of their classes."""
-        return x + self.embedded(seen).view_as(x).to(x.dtype)
+        return x + self.summed_embeddings(seen).view_as(x).to(x.dtype)
 
-    def embedded(self, seen: Predictions) -> Tensor:
-        """(B * T, width): the sum of the embeddings of predicted ids and of their classes."""
+    def summed_embeddings(self, seen: Predictions) -> Tensor:
+        """(B * T, width) the sum of the embeddings of predicted ids and of their classes."""
         row = self._by_class(seen)
         ids = seen.ids.flatten(0, 1).clamp(max=len(self.stood) - 1)
         gates = (self.gates.flatten()[row] * (seen.ids > 0)).flatten(0, 1)
@@ -132,133 +133,139 @@ class GatedGroups(GroupFeature, Predicted):
         return predicted + F.embedding_bag(row.flatten(0, 1), self.by_class, mode="sum")
 
     def gated_form(self, struct: str, **others: Any) -> NativeForm:
-        """The form of a ``struct`` with the fields of ``Gated`` in ``predicted.h`` of the native
-        step, the tables and the ``others``."""
+        """The form of a ``struct`` with the fields of ``Gated`` (``predicted.h`` of the native
+        step), the tables and the fields ``others``."""
         fields = f"classes stood gates by_class size {self.tables} bar_id"
         return self.native_form(struct, fields, self.scores, **others)
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Ids in groups, laid out as in :mod:`musictx.songs.grouped`: n rows, and one group for each.
+    """Ids in groups, laid out as in :mod:`musictx.songs.grouped`: n blocks, and a group for each.
 
-    of       the feature that reads the groups
-    rows     (B, n, 5) ids; row k ends with the fourth id of group k
-    new      the slice of all ids for which results are requested
-    begins   (B, n) the row with which the piece of each row begins
-    number   (B, n) the number k of each row
-    ids      (B, n, 5) the ids of group k
-    key      (B, n) the key of each group of the piece; other groups have the last key of the bar
-             in which they stand
-    bar      (B, n) the number of bar lines up to and including group k
-    is_line  (B, n) whether the group is a bar line of the piece
-    other    (B, n) whether the group is no music of the piece: controls and groups ahead
-    ahead    (B, n) whether the group is a group ahead
+    feature     the feature that reads the groups
+    blocks      (B, n, 5) ids; block k ends with the fourth id of group k
+    new_ids     the slice of all ids for which results are requested
+    first       (B, n) the index of the first block of the piece of each block
+    index       (B, n) the index k of each block
+    ids         (B, n, 5) the ids of group k
+    key         (B, n) the key of each group of the piece; a group outside the piece has the
+                greatest key of the bar before it
+    bar         (B, n) the number of bar lines up to and including group k
+    is_line     (B, n) whether the group is a bar line of the piece
+    is_outside  (B, n) whether the group is not part of the piece: controls and groups ahead
+    is_ahead    (B, n) whether the group is a group ahead
     """
 
-    of: GroupFeature
-    rows: Tensor
-    new: slice
-    begins: Tensor
-    number: Tensor
+    feature: GroupFeature
+    blocks: Tensor
+    new_ids: slice
+    first: Tensor
+    index: Tensor
     ids: Tensor
     key: Tensor
     bar: Tensor
     is_line: Tensor
-    other: Tensor
-    ahead: Tensor
+    is_outside: Tensor
+    is_ahead: Tensor
 
     @classmethod
-    def read(cls, of: GroupFeature, ids: Tensor, earlier: Tensor, places: Tensor) -> Groups:
+    def read(cls, feature: GroupFeature, ids: Tensor, earlier: Tensor, places: Tensor) -> Groups:
         """The groups of ``ids`` (B, T) after ``earlier`` (B, N), as in :meth:`Feature.read`. The
-        first of all ids must begin a row, so its place must be a multiple of five."""
-        every, place = joined(ids, earlier, places)
-        pad = -every.shape[1] % SIZE
-        rows = F.pad(every.clamp(min=0), (0, pad)).unflatten(1, (-1, SIZE))
+        first of all ids must begin a block, so its place in its piece must be a multiple of 5."""
+        all_ids, place = joined(ids, earlier, places)
+        pad = -all_ids.shape[1] % SIZE
+        blocks = F.pad(all_ids.clamp(min=0), (0, pad)).unflatten(1, (-1, SIZE))
         place = F.pad(place, (0, pad), value=-1)[:, ::SIZE]
-        number = torch.arange(rows.shape[1], device=ids.device).expand(len(rows), -1)
-        begins = torch.where(place == 0, number, 0).cummax(1).values
+        index = torch.arange(blocks.shape[1], device=ids.device).expand(len(blocks), -1)
+        first = torch.where(place == 0, index, 0).cummax(1).values
 
-        first = rows[:, :, 1]
-        is_line, is_known = of.is_bar[first], of.is_known[first]
+        first_id = blocks[:, :, 1]
+        is_line, is_known = feature.is_bar[first_id], feature.is_known[first_id]
         bar = is_line.cumsum(1)
-        opened = torch.where(is_line | is_known, number, 0).cummax(1).values
-        ahead = is_known.gather(1, opened)
-        other = ahead | (~is_line & (of.place[first] == 0))
-        within = torch.where(other, BAR - 1, torch.where(is_line, 0, of.within(rows)))
-        unwritten = (rows[:, :, 1:] == 0).any(-1)
-        key = torch.where(unwritten, LATER, bar * BAR + within)
+        latest_bar = torch.where(is_line | is_known, index, 0).cummax(1).values
+        is_ahead = is_known.gather(1, latest_bar)
+        is_outside = is_ahead | (~is_line & (feature.place[first_id] == 0))
+        in_piece = torch.where(is_line, 0, feature.key_in_bar(blocks))
+        is_incomplete = (blocks[:, :, 1:] == 0).any(-1)
+        key = bar * BAR + torch.where(is_outside, BAR - 1, in_piece)
+        key = torch.where(is_incomplete, INCOMPLETE, key)
         following = key.flip(1).cummin(1).values.flip(1)
-        key = torch.where(unwritten, following - 1, key).contiguous()
-        fifth = torch.cat([rows[:, 1:, 0], rows[:, :1, 0] * 0], 1)
-        groups = torch.cat([rows[:, :, 1:], fifth[..., None]], 2)
-        new = slice(earlier.shape[1], every.shape[1])
-        return cls(of, rows, new, begins, number, groups, key, bar, is_line, other, ahead)
+        key = torch.where(is_incomplete, following - 1, key).contiguous()
+        fifth_id = torch.cat([blocks[:, 1:, 0], blocks[:, :1, 0] * 0], 1)
+        groups = torch.cat([blocks[:, :, 1:], fifth_id[..., None]], 2)
+        new_ids = slice(earlier.shape[1], all_ids.shape[1])
+        return cls(
+            feature, blocks, new_ids, first, index, groups, key, bar, is_line, is_outside, is_ahead
+        )
 
     @property
-    def last(self) -> Tensor:
-        """(B, n): the number of the last complete group before each row's group."""
-        return (self.number - 1).clamp(min=0)
+    def previous(self) -> Tensor:
+        """(B, n) the index of the last complete group before the group of each block."""
+        return (self.index - 1).clamp(min=0)
 
     @property
-    def some(self) -> Tensor:
-        """(B, n): whether the piece has a complete group before each row's group."""
-        return self.number > self.begins
+    def has_previous(self) -> Tensor:
+        """(B, n) whether the piece has a complete group before the group of each block."""
+        return self.index > self.first
 
     @property
     def field(self) -> Tensor:
-        """(B, n, 5): the number of the field that follows each id."""
-        return torch.arange(SIZE, device=self.rows.device).expand(*self.rows.shape)
+        """(B, n, 5) the number of the field that follows each id."""
+        return torch.arange(SIZE, device=self.blocks.device).expand(*self.blocks.shape)
 
     def spans(self, after: Tensor, bar: Tensor) -> tuple[Tensor, Tensor]:
-        """The keys that the current group may still have after each field, from the first result to
-        before the second, (B, n, 5) each. ``after`` is the smallest key greater than that of the
-        last complete group, and ``bar`` the bar of that group."""
-        of, rows, lines = self.of, self.rows, self.is_line
-        now = torch.where(lines, bar + 1, bar)
-        at_place = now * BAR + of.place[rows[:, :, 1]] * PLACE * ~lines
-        at_part = at_place + of.part[rows[:, :, 2]] * TONES * ~lines
-        exact = at_part + of.tone[rows[:, :, 3]] * ~lines
-        later = torch.where(lines, 0, after)
+        """The range of keys, from the first result up to but excluding the second, that the group
+        of each block may have, given each of its ids so far; (B, n, 5) each. ``after`` is the
+        smallest key greater than that of the previous group, and ``bar`` the bar of that group."""
+        feature, blocks, is_line = self.feature, self.blocks, self.is_line
+        bar_key = torch.where(is_line, bar + 1, bar) * BAR
+        at_place = bar_key + feature.place[blocks[:, :, 1]] * PLACE * ~is_line
+        at_part = at_place + feature.part[blocks[:, :, 2]] * TONES * ~is_line
+        exact = at_part + feature.tone[blocks[:, :, 3]] * ~is_line
+        later = torch.where(is_line, 0, after)
         least = [after, torch.maximum(later, at_place), torch.maximum(later, at_part), exact, exact]
         below = [
             (bar + 1) * BAR,
-            at_place + torch.where(lines, 1, PLACE),
-            at_part + torch.where(lines, 1, TONES),
+            at_place + torch.where(is_line, 1, PLACE),
+            at_part + torch.where(is_line, 1, TONES),
             exact + 1,
             exact + 1,
         ]
         return torch.stack(least, 2), torch.stack(below, 2)
 
-    def given(self) -> tuple[Tensor, Tensor]:
+    def given_keys(self) -> tuple[Tensor, Tensor]:
         """The sorted keys of the groups ahead, (B, n), where every other group repeats the key
-        before it; and the bar of the last complete group, (B, n), numbered through all pieces of a
-        row."""
-        of, rows = self.of, self.rows
-        written = (self.number == self.begins).cumsum(1) * NEXT_PIECE + self.bar
-        bar = torch.where(self.some, written.gather(1, self.last), written - self.is_line.long())
-        line = self.ahead & (of.meter[rows[:, :, 2]] > 0)
-        count = line.cumsum(1)
+        before it; and the bar of the previous group, (B, n), numbered through all pieces of a row
+        of the batch."""
+        feature, blocks = self.feature, self.blocks
+        written = (self.index == self.first).cumsum(1) * BARS_PER_PIECE + self.bar
+        bar = torch.where(
+            self.has_previous, written.gather(1, self.previous), written - self.is_line.long()
+        )
+        is_line = self.is_ahead & (feature.meter[blocks[:, :, 2]] > 0)
+        count = is_line.cumsum(1)
         # A bar ahead is the bar after the last that is written or given: its number is the count of
         # bars ahead so far, plus 1, plus the most by which written bars exceeded bars ahead.
-        lead = torch.where(line, written - count, -1).cummax(1).values
-        note = self.ahead & ~of.is_known[rows[:, :, 1]]
+        lead = torch.where(is_line, written - count, -1).cummax(1).values
+        is_note = self.is_ahead & ~feature.is_known[blocks[:, :, 1]]
         key = (count + 1 + lead) * BAR
-        key = torch.where(note, key + of.within(rows), key)
-        complete = (rows[:, :, 1:] != 0).all(-1)
-        counts = (line | note) & complete & (lead >= 0)
-        return torch.where(counts, key, 0).cummax(1).values, bar
+        key = torch.where(is_note, key + feature.key_in_bar(blocks), key)
+        is_complete = (blocks[:, :, 1:] != 0).all(-1)
+        has_key = (is_line | is_note) & is_complete & (lead >= 0)
+        return torch.where(has_key, key, 0).cummax(1).values, bar
 
-    def of_new_ids(self, *values: Tensor) -> list[Tensor]:
-        """Each of ``values`` (B, n, 5, ...) as (B, T, ...), at the ids that are read."""
-        return [each.flatten(1, 2)[:, self.new] for each in values]
+    def at_new_ids(self, *values: Tensor) -> list[Tensor]:
+        """Each of ``values`` (B, n, 5, ...) as (B, T, ...), for the ids that are read."""
+        return [tensor.flatten(1, 2)[:, self.new_ids] for tensor in values]
 
-    def following(self, index: Tensor) -> Tensor:
-        """For each field, that id of the groups at ``index`` (B, n, 5, ...); of the same shape."""
-        return torch.stack([at(self.ids[:, :, f], index[:, :, f]) for f in range(SIZE)], 2)
+    def ids_at(self, index: Tensor) -> Tensor:
+        """(B, n, 5, ...): for each field, its id in the groups at ``index`` (B, n, 5, ...)."""
+        return torch.stack([gather(self.ids[:, :, f], index[:, :, f]) for f in range(SIZE)], 2)
 
 
-def at(values: Tensor, places: Tensor) -> Tensor:
-    """``values`` (B, n) at ``places`` (B, ...); the last one for places beyond the end."""
-    flat = places.flatten(1).clamp(0, values.shape[1] - 1)
-    return values.gather(1, flat).view_as(places)
+def gather(values: Tensor, index: Tensor) -> Tensor:
+    """``values`` (B, n) at ``index`` (B, ...), of its shape; the last one if it is beyond the
+    end."""
+    flat = index.flatten(1).clamp(0, values.shape[1] - 1)
+    return values.gather(1, flat).view_as(index)

@@ -1,11 +1,11 @@
-"""The chord in force and the pitch classes of given notes ahead (songs/bar_tokens.py).
+"""The chord in force and the pitch classes of given notes ahead (songs/bar_codec.py).
 
-The model draws chords to a given melody, and notes to a chord. In both tasks the intervals of
-pitch classes above a root matter, whatever the key. This feature gives each id the last chord and
-the shares of the pitch classes of given notes, in this half of the bar, in the rest of the bar,
-in the bar after it and in all groups ahead. Two small networks read these transposed to each of the
-twelve pitch classes (:class:`TransposedMLP`): one scores chords with this root, the other notes of
-this pitch class. So what is learned in one key holds in all.
+The model draws chords for a given melody, and notes for a chord. In both tasks the intervals of
+pitch classes above a root matter, whatever the key. This feature adds to each id the last chord and
+the shares of the pitch classes of given notes, in this half bar, in the rest of the bar, in the bar
+after it and in all groups ahead. Two small networks read these transposed to each of the twelve
+pitch classes (:class:`TransposedMLP`): one scores chords with this root, the other notes of this
+pitch class. So what is learned in one key holds in all.
 """
 
 from __future__ import annotations
@@ -25,37 +25,40 @@ from musictx.songs.features.group_keys import (
     SIZE,
     GroupFeature,
     Groups,
-    at,
+    gather,
 )
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.stream import STEPS
 
-#: Pitch classes, and the root of no chord.
+#: The number of pitch classes, and the root where there is no chord.
 CLASSES, NO_ROOT = 12, 12
-#: Stretches of music ahead: this half of the bar, the rest of the bar, the bar after it, all.
+#: The number of stretches ahead: this half bar, the rest of the bar, the bar after it, all.
 STRETCHES = 4
-#: Channels of the networks that read music from each pitch class upwards.
+#: Hidden channels of :class:`TransposedMLP`.
 HIDDEN = 32
-#: Steps of half a bar of 4/4; also the most steps of a note that count in shares of time.
-HALF = LONGEST = 2 * STEPS
-#: What comes next: something else, a root, a quality, a pitch.
+#: Steps of half a bar of 4/4.
+HALF = 2 * STEPS
+#: The most steps of a note that count in shares of time.
+LONGEST = 2 * STEPS
+#: The kind of the next id.
 OTHER, ROOT, QUALITY, PITCH = range(4)
 
 
 class HarmonyState(NamedTuple):
     """The state after each of (B, T) ids.
 
-    ahead    (B, T, STRETCHES * CLASSES): shares of the time of the given notes ahead
-    root, quality  (B, T): of the last chord, ``NO_ROOT`` where there is none
-    begun    (B, T): the root of the chord that is being written, ``NO_ROOT`` where there is none
-    next     (B, T): the kind of the next id: OTHER, ROOT, QUALITY or PITCH
+    shares         (B, T, STRETCHES * CLASSES) the share of each pitch class in the time of the
+                   given notes ahead, for each stretch
+    root, quality  (B, T) of the last complete chord; ``NO_ROOT`` and 0 if there is none
+    new_root       (B, T) the root of the chord that is being written, else ``NO_ROOT``
+    next_kind      (B, T) OTHER, ROOT, QUALITY or PITCH
     """
 
-    ahead: Tensor
+    shares: Tensor
     root: Tensor
     quality: Tensor
-    begun: Tensor
-    next: Tensor
+    new_root: Tensor
+    next_kind: Tensor
 
 
 class TransposedMLP(nn.Module):
@@ -65,9 +68,9 @@ class TransposedMLP(nn.Module):
     qualities  number of qualities of chords
     count      number of outputs for each pitch class
 
-    The output for pitch class c is ``out(gelu(A + C + S))``: A is a linear map of the pitch classes
-    ahead, transposed down by c; C is an embedding of the chord, by its quality and by the interval
-    from its root up to c; S is a linear map of x. ``out`` begins at zero.
+    The output for pitch class c is ``out(gelu(A + C + S))``: A is a linear map of the shares of
+    pitch classes ahead, transposed down by c; C is an embedding of the chord, by its quality and by
+    the interval from its root up to c; S is a linear map of x. ``out`` is zero at first.
     """
 
     def __init__(self, width: int, qualities: int, count: int) -> None:
@@ -77,17 +80,18 @@ class TransposedMLP(nn.Module):
         self.state = nn.Parameter(torch.zeros(HIDDEN, width))
         self.out = nn.Parameter(torch.zeros(count, HIDDEN))
 
-    def forward(self, x: Tensor, ahead: Tensor, root: Tensor, quality: Tensor) -> Tensor:
-        """(n, 12, count) for states x (n, width), ahead (n, STRETCHES * CLASSES), root, quality
-        (n,) of the chord in force."""
-        notes = torch.arange(CLASSES, device=x.device)
-        upwards = ahead.unflatten(-1, (STRETCHES, CLASSES))[..., (notes[:, None] + notes) % CLASSES]
+    def forward(self, x: Tensor, shares: Tensor, root: Tensor, quality: Tensor) -> Tensor:
+        """(n, 12, count) for states ``x`` (n, width), ``shares`` (n, STRETCHES * CLASSES), and the
+        chord in force, ``root`` and ``quality`` (n,)."""
+        classes = torch.arange(CLASSES, device=x.device)
+        above = (classes[:, None] + classes) % CLASSES
+        transposed = shares.unflatten(-1, (STRETCHES, CLASSES))[..., above]
         interval = torch.where(
-            (root == NO_ROOT)[:, None], CLASSES, (notes - root[:, None]) % CLASSES
+            (root == NO_ROOT)[:, None], CLASSES, (classes - root[:, None]) % CLASSES
         )
         chord = F.embedding(quality[:, None] * (CLASSES + 1) + interval, self.chord)
         h = (
-            self.ahead(upwards.transpose(1, 2).flatten(2))
+            self.ahead(transposed.transpose(1, 2).flatten(2))
             + chord
             + F.linear(x, self.state)[:, None]
         )
@@ -97,16 +101,16 @@ class TransposedMLP(nn.Module):
 class Harmony(GroupFeature):
     """Embeddings and scores of the chord in force and of given notes ahead.
 
-    is_chord    (size,) whether an id is the part of a chord
-    steps       (size,) the length of a note in steps, at most ``LONGEST``; 0 for other ids
-    quality_of  (size,) the quality of a chord; 0 for other ids
+    is_chord     (size,) whether an id is the part of a chord
+    steps        (size,) the length of a note in steps, at most ``LONGEST``; 0 for other ids
+    quality_of   (size,) the quality of a chord; 0 for other ids
     pitch_class  (pitches,) the pitch class of each pitch
 
-    All parameters begin at zero, or so that they have no effect.
+    The initial parameters have no effect.
     """
 
     name = "harmony"
-    further = (KNOWN, "length", "quality")
+    extra_kinds = (KNOWN, "length", "quality")
     random_when_added = ("of_chord.ahead.weight", "of_note.ahead.weight")
 
     def __init__(self, size: int, width: int, **kinds: list[list[int]]) -> None:
@@ -129,44 +133,46 @@ class Harmony(GroupFeature):
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> HarmonyState:
         """The state after each of ``ids``; see :meth:`Feature.read`."""
         groups = Groups.read(self, ids, earlier, places)
-        rows = groups.rows
+        blocks = groups.blocks
 
-        # The last whole chord of the piece; chords are written before the notes at their place.
-        begun = self.is_chord[rows[:, :, 2]] & (self.place[rows[:, :, 1]] > 0)
-        latest = torch.where(begun & ~groups.other, groups.number, -1).cummax(1).values
-        latest = latest.gather(1, groups.last)
-        in_force = groups.some & (latest >= groups.begins)
-        root = torch.where(in_force, self.tone[at(groups.ids[:, :, 2], latest)], NO_ROOT)
-        quality = torch.where(in_force, self.quality_of[at(groups.ids[:, :, 3], latest)], 0)
+        # The last complete chord of the piece; a chord precedes the notes at its place.
+        is_chord = self.is_chord[blocks[:, :, 2]] & (self.place[blocks[:, :, 1]] > 0)
+        chord = torch.where(is_chord & ~groups.is_outside, groups.index, -1).cummax(1).values
+        chord = chord.gather(1, groups.previous)
+        exists = groups.has_previous & (chord >= groups.first)
+        root = torch.where(exists, self.tone[gather(groups.ids[:, :, 2], chord)], NO_ROOT)
+        quality = torch.where(exists, self.quality_of[gather(groups.ids[:, :, 3], chord)], 0)
 
-        pitched = self._pitched(rows)
-        following, rising = torch.zeros_like(rows), torch.full_like(rows, NO_ROOT)
-        following[:, :, 2] = torch.where(begun, ROOT, torch.where(pitched, PITCH, OTHER))
-        following[:, :, 3] = torch.where(begun, QUALITY, OTHER)
-        rising[:, :, 3] = torch.where(begun, self.tone[rows[:, :, 3]], NO_ROOT)
-        wide = (each[:, :, None].expand(-1, -1, SIZE) for each in (root, quality))
-        return HarmonyState(*groups.of_new_ids(self._ahead(groups), *wide, rising, following))
+        is_pitched = self._is_pitched(blocks)
+        next_kind, new_root = torch.zeros_like(blocks), torch.full_like(blocks, NO_ROOT)
+        next_kind[:, :, 2] = torch.where(is_chord, ROOT, torch.where(is_pitched, PITCH, OTHER))
+        next_kind[:, :, 3] = torch.where(is_chord, QUALITY, OTHER)
+        new_root[:, :, 3] = torch.where(is_chord, self.tone[blocks[:, :, 3]], NO_ROOT)
+        root, quality = (tensor[:, :, None].expand(-1, -1, SIZE) for tensor in (root, quality))
+        shares = self._shares(groups)
+        return HarmonyState(*groups.at_new_ids(shares, root, quality, new_root, next_kind))
 
-    def _pitched(self, rows: Tensor) -> Tensor:
-        """(B, n): whether the group of each of the ``rows`` (B, n, 5) is a note with a pitch."""
-        part = self.part[rows[:, :, 2]]
-        return (self.place[rows[:, :, 1]] > 0) & (part > 0) & (part != DRUM_PART)
+    def _is_pitched(self, blocks: Tensor) -> Tensor:
+        """(B, n) whether the group that begins in each of ``blocks`` (B, n, 5) is a pitched
+        note."""
+        part = self.part[blocks[:, :, 2]]
+        return (self.place[blocks[:, :, 1]] > 0) & (part > 0) & (part != DRUM_PART)
 
-    def _ahead(self, groups: Groups) -> Tensor:
+    def _shares(self, groups: Groups) -> Tensor:
         """(B, n, 5, STRETCHES * CLASSES): see :class:`HarmonyState`."""
-        rows, number, last = groups.rows, groups.number, groups.last
-        given, bar = groups.given()
-        time = self.steps[rows[:, :, 4]] * (groups.ahead & self._pitched(rows))
-        time = F.one_hot(self.tone[rows[:, :, 3]] % CLASSES, CLASSES) * time[..., None]
-        so_far = F.pad(time.cumsum(1), (0, 0, 1, 0)).float()
+        blocks, index, previous = groups.blocks, groups.index, groups.previous
+        given, bar = groups.given_keys()
+        time = self.steps[blocks[:, :, 4]] * (groups.is_ahead & self._is_pitched(blocks))
+        time = F.one_hot(self.tone[blocks[:, :, 3]] % CLASSES, CLASSES) * time[..., None]
+        total = F.pad(time.cumsum(1), (0, 0, 1, 0)).float()
 
-        # The place of the next id is that of the last group until the place of the current group is
-        # written.
-        place = (self.place[rows[:, :, 1]] - 1).clamp(min=0)
-        before = groups.some & ~groups.other.gather(1, last)
-        before = torch.where(before, place.gather(1, last), 0)
+        # The stretches begin at the place of the current group; until this is written, at that of
+        # the previous group.
+        place = (self.place[blocks[:, :, 1]] - 1).clamp(min=0)
+        has_place = groups.has_previous & ~groups.is_outside.gather(1, previous)
+        previous_place = torch.where(has_place, place.gather(1, previous), 0)
         bar = torch.stack([bar, bar + groups.is_line], 2)
-        half = torch.stack([before, place], 2) // HALF
+        half = torch.stack([previous_place, place], 2) // HALF
         bounds = [
             bar * BAR + (half * HALF + 1) * PLACE,
             bar * BAR + ((half + 1) * HALF + 1) * PLACE,
@@ -174,52 +180,54 @@ class Harmony(GroupFeature):
             (bar + 2) * BAR,
         ]
         bounds[1] = torch.minimum(bounds[1], bounds[2])
-        sought = torch.stack(bounds, 3)
-        index = torch.searchsorted(given, sought.flatten(1)).view_as(sought)
-        index = torch.minimum(index, number[..., None, None])  # no groups after this row
+        keys = torch.stack(bounds, 3)
+        begins = torch.searchsorted(given, keys.flatten(1)).view_as(keys)
+        begins = torch.minimum(begins, index[..., None, None])  # no groups after this block
 
-        def sums(index: Tensor) -> Tensor:
-            """(B, ..., CLASSES): the time of the given notes among the groups before ``index``."""
-            wide = index.flatten(1)[..., None].expand(-1, -1, CLASSES)
-            return so_far.gather(1, wide).view(*index.shape, CLASSES)
+        def sums(stop: Tensor) -> Tensor:
+            """(B, ..., CLASSES): the time of the given notes among the groups before ``stop``."""
+            flat = stop.flatten(1)[..., None].expand(-1, -1, CLASSES)
+            return total.gather(1, flat).view(*stop.shape, CLASSES)
 
-        every = (sums(number) - sums(groups.begins))[:, :, None, None].expand(-1, -1, 2, -1, -1)
-        share = torch.cat([sums(index).diff(dim=3), every], 3)
+        whole = (sums(index) - sums(groups.first))[:, :, None, None].expand(-1, -1, 2, -1, -1)
+        share = torch.cat([sums(begins).diff(dim=3), whole], 3)
         share = (share / share.sum(-1, keepdim=True).clamp(min=1.0)).flatten(3)
         return torch.cat([share[:, :, :1], share[:, :, 1:].expand(-1, -1, SIZE - 1, -1)], 2)
 
     def embed(self, x: Tensor, seen: HarmonyState) -> Tensor:
-        """``x`` (B, T, width) plus the vectors of the chord in force and of given notes ahead."""
+        """``x`` (B, T, width) plus embeddings of the chord in force and of given notes ahead."""
         chord = F.embedding(seen.quality * (CLASSES + 1) + seen.root, self.chords)
-        return x + (seen.ahead @ self.classes + chord).to(x.dtype)
+        return x + (seen.shares @ self.classes + chord).to(x.dtype)
 
     def score(self, logits: Tensor, x: Tensor, seen: HarmonyState) -> Tensor:
         """``logits`` (B, T, vocab) plus the scores of roots, qualities and pitches."""
         logits = logits.clone()
 
         def outputs(network: TransposedMLP, where: Tensor) -> Tensor:
-            return network(x[where], seen.ahead[where], seen.root[where], seen.quality[where])
+            return network(x[where], seen.shares[where], seen.root[where], seen.quality[where])
 
         def add(where: Tensor, ids: slice, scores: Tensor) -> None:
             rows = logits[where]
             rows[:, ids] += scores
             logits[where] = rows
 
-        root, note = seen.next == ROOT, seen.next == PITCH
-        add(root, self.roots, outputs(self.of_chord, root)[..., 0])
-        chord = (seen.next == QUALITY) & (seen.begun != NO_ROOT)
-        begun = seen.begun[chord][:, None, None].expand(-1, 1, self.of_chord.out.shape[0])
-        add(chord, self.qualities, outputs(self.of_chord, chord).gather(1, begun)[:, 0, 1:])
-        add(note, self.pitches, outputs(self.of_note, note)[:, self.pitch_class, 0])
+        at_root, at_pitch = seen.next_kind == ROOT, seen.next_kind == PITCH
+        add(at_root, self.roots, outputs(self.of_chord, at_root)[..., 0])
+        at_quality = (seen.next_kind == QUALITY) & (seen.new_root != NO_ROOT)
+        root = seen.new_root[at_quality][:, None, None].expand(-1, 1, len(self.of_chord.out))
+        add(
+            at_quality, self.qualities, outputs(self.of_chord, at_quality).gather(1, root)[:, 0, 1:]
+        )
+        add(at_pitch, self.pitches, outputs(self.of_note, at_pitch)[:, self.pitch_class, 0])
         return logits
 
     def native(self) -> NativeForm:
         networks = {"of_chord": self.of_chord, "of_note": self.of_note}
         weights: dict[str, Tensor] = {}
         for name, network in networks.items():
-            each = {"ahead": network.ahead.weight, "bias": network.ahead.bias}
-            each |= {"chord": network.chord, "out": network.out}
-            weights |= {f"{name}_{of}": weight for of, weight in each.items()}
+            fields = {"ahead": network.ahead.weight, "bias": network.ahead.bias}
+            fields |= {"chord": network.chord, "out": network.out}
+            weights |= {f"{name}_{field}": weight for field, weight in fields.items()}
         return self.native_form(
             "Harmony",
             f"{self.tables} is_chord steps quality_of pitch_class classes chords",

@@ -1,4 +1,4 @@
-// For one new id what lookahead.py computes, and what it is compared with.
+// What lookahead.py computes, for one new id.
 #pragma once
 #include "group_keys.h"
 #include "predicted.h"
@@ -9,24 +9,24 @@ struct Ahead : Gated {
   static constexpr int64_t WHOLE = 1, VARIED = 2;  // as in songs/bar_codec.py
 
   using Seen = Predictions<1>;
-  GroupTable of;
+  GroupTable table;
   int64_t bar_id;
 
-  void read(const History& row, Seen& seen) const {
-    const Groups groups(of, row);
+  void read(const History& past, Seen& seen) const {
+    const Groups groups(table, past);
     seen = {};
     seen.field = groups.field;
-    if (!groups.whole) return;
-    const std::vector<int64_t> given = groups.given();
-    const int64_t last = groups.whole - 1, bar = groups.each[last].bar;
-    const int64_t now = (bar + (groups.field && groups.line(groups.whole))) * BAR;
-    const int64_t line = first_from(given, now);
-    if (line == groups.whole || given[line] != now) return;
-    const int64_t kind = of.section[groups.at(line)[3]];
-    seen.trust[0] = kind == VARIED && classes > VARIED + 1 ? VARIED + 1 : 1 + (kind == WHOLE);
+    if (!groups.count) return;
+    const std::vector<int64_t> given = groups.given_keys();
+    const int64_t last = groups.count - 1, bar = groups.properties[last].bar;
+    const int64_t line_key = (bar + (groups.field && groups.is_line(groups.count))) * BAR;
+    const int64_t line = first_from(given, line_key);
+    if (line == groups.count || given[line] != line_key) return;
+    const int64_t section = table.section[groups.at(line)[3]];
+    seen.trust[0] = section == VARIED && classes > VARIED + 1 ? VARIED + 1 : 1 + (section == WHOLE);
     const Span span = groups.span(groups.key[last] + 1, bar);
     const int64_t index = first_from(given, span.least);
-    if (index < groups.whole && span.has(given[index]))
+    if (index < groups.count && span.has(given[index]))
       seen.ids[0] = groups.at(index)[groups.field];
     else if (!groups.field)
       seen.ids[0] = bar_id;

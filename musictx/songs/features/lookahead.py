@@ -1,10 +1,10 @@
 """The given notes of the bar that is being written, at each of its ids (songs/bar_codec.py).
 
-The groups with the given notes of a bar precede the bar. For each id the feature looks up the id
-that would follow if only given notes were written: of the next given group of this bar after the
-last group, or of the bar line. It also looks up whether anything else is to be composed in this
-bar, and whether the bar varies its given notes. Learned weights by field score the id. The given
-notes of a bar precede its bar line, so the lookup is causal.
+The groups ahead with the given notes of a bar precede its bar line, so the feature is causal. For
+each id it looks up the id that would follow if only given notes were written: from the next given
+group of this bar after the last group, or from the bar line. It also looks up whether anything else
+is to be composed in this bar, and whether the bar varies its given notes. Learned weights by field
+score the id.
 """
 
 from __future__ import annotations
@@ -17,25 +17,23 @@ from torch import Tensor, nn
 from musictx.model.features.base import NativeForm
 from musictx.model.features.predicted import Predictions
 from musictx.songs.bar_codec import VARIED, WHOLE
-from musictx.songs.features.group_keys import BAR, SIZE, GatedGroups, Groups, at
+from musictx.songs.features.group_keys import BAR, SIZE, GatedGroups, Groups, gather
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Classes of bars: nothing is given; some notes are; all notes are; the notes to vary are.
+#: The number of classes of bars: nothing, some notes, all notes, or notes to vary are given.
 CLASSES = 4
 
 
 class Lookahead(GatedGroups):
     """Embeddings and scores of the given notes ahead; ``classes`` is :data:`CLASSES`.
 
-    It predicts one id, none in a bar that is not given ahead, with confidence by the class of the
-    bar.
-
-    All parameters begin at zero, or so that they have no effect.
+    It predicts one id, or none in a bar without groups ahead; the class of confidence is the class
+    of the bar. The initial parameters have no effect.
     """
 
     name = "ahead"
-    further = (KNOWN, "section")
+    extra_kinds = (KNOWN, "section")
 
     def __init__(self, size: int, width: int, *, classes: int, **kinds: list[list[int]]) -> None:
         super().__init__(size, width, **kinds)
@@ -52,22 +50,23 @@ class Lookahead(GatedGroups):
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Predictions:
         """The lookup after each of ``ids``; see :meth:`Feature.read`."""
         groups = Groups.read(self, ids, earlier, places)
-        given, bar = groups.given()
-        within = torch.where(groups.some, groups.key.gather(1, groups.last) % BAR, BAR - 1)
-        least, below = groups.spans(bar * BAR + within + 1, bar)
+        given, bar = groups.given_keys()
+        previous = groups.key.gather(1, groups.previous) % BAR
+        in_bar = torch.where(groups.has_previous, previous, BAR - 1)
+        least, below = groups.spans(bar * BAR + in_bar + 1, bar)
         index = torch.searchsorted(given, least.flatten(1)).view_as(least)
-        key = at(given, index)
-        inside = (key >= least) & (key < below)
+        key = gather(given, index)
+        is_next = (key >= least) & (key < below)
         # From the second field of a bar line on, its bar is the current one.
-        now = (bar[:, :, None] + (groups.is_line[:, :, None] & (groups.field > 0))) * BAR
-        line = torch.searchsorted(given, now.flatten(1)).view_as(now)
-        is_given = at(given, line) == now
-        section = self.section[at(groups.ids[:, :, 3], line)]
-        kind = torch.where(section == VARIED, VARIED + 1, 1 + (section == WHOLE).long())
-        line_next = ~inside & (groups.field == 0)
-        following = torch.where(inside, groups.following(index), line_next * self.bar_id)
-        ids, trust = ((each * is_given)[..., None] for each in (following, kind))
-        return Predictions(*groups.of_new_ids(ids, trust, groups.field))
+        line_key = (bar[:, :, None] + (groups.is_line[:, :, None] & (groups.field > 0))) * BAR
+        line = torch.searchsorted(given, line_key.flatten(1)).view_as(line_key)
+        is_given = gather(given, line) == line_key
+        section = self.section[gather(groups.ids[:, :, 3], line)]
+        bar_class = torch.where(section == VARIED, VARIED + 1, 1 + (section == WHOLE).long())
+        is_bar_id = ~is_next & (groups.field == 0)
+        following = torch.where(is_next, groups.ids_at(index), is_bar_id * self.bar_id)
+        ids, trust = ((tensor * is_given)[..., None] for tensor in (following, bar_class))
+        return Predictions(*groups.at_new_ids(ids, trust, groups.field))
 
     @property
     def by_class(self) -> Tensor:

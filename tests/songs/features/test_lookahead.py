@@ -120,5 +120,5 @@ def test_they_find_what_loops_find(seed, look):
             predicted = given.ids[0, at].item(), given.trust[0, at].item()
             assert predicted == next_given(piece, place), place
             shares, *others = chord_and_shares(piece, place)
-            np.testing.assert_allclose(chord.ahead[0, at].reshape(4, 12), shares, atol=1e-6)
+            np.testing.assert_allclose(chord.shares[0, at].reshape(4, 12), shares, atol=1e-6)
             assert [each[0, at].item() for each in chord[1:]] == others, place
