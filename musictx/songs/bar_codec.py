@@ -15,10 +15,9 @@ announce the given notes of the bars to come::
                                                      may replace the program. Without such groups
                                                      any part may be composed
 
-``look`` is the number of bars that the model looks ahead. The parts and the first ``look`` bars
-ahead precede the first bar that is composed. Each bar after it is preceded by one further bar
-ahead. Given notes are written again in the piece, which is complete without the groups ahead. The
-model is free to replace notes that are varied.
+The parts and the first ``look`` bars ahead precede the first bar that is composed; one more bar
+ahead precedes each bar after it. Given notes are written again in the piece, which is complete
+without the groups ahead. The model is free to replace notes that are varied.
 
 Related: the anticipation of Thickstun et al. 2023, in bars instead of seconds.
 """
@@ -44,12 +43,10 @@ PLACE, PART, TONE, LENGTH = range(4)
 LONGEST = 8 * STEPS
 #: The length in steps of a decoded drum stroke.
 DRUM_STEPS = STEPS // 4
-#: The number of the field ``section`` of a bar line, which names the repeated bar, and the least
-#: value that names one: 0 means no repeat, REPEATS the bar before, REPEATS + 1 two bars before, and
-#: so on. The values 1 and 2 are :data:`WHOLE` and :data:`VARIED`.
-REPEAT_FIELD, REPEATS = 3, 3
-#: The number of values of ``section``.
-SECTIONS = REPEATS + FARTHEST_BARS
+#: The number of the field ``section`` of a bar line, which names the repeated bar; the least value
+#: that names one; the number of values. 0 means no repeat, REPEATS the bar before, REPEATS + 1 two
+#: bars before, and so on. The values 1 and 2 are :data:`WHOLE` and :data:`VARIED`.
+REPEAT_FIELD, REPEATS, SECTIONS = 3, 3, 3 + FARTHEST_BARS
 #: The most bars after a gap that are given.
 TAIL_BARS = 8
 #: The section of a bar ahead whose notes are all given, and of one that varies its given notes.

@@ -15,8 +15,8 @@ from musictx.songs.repeats import ALIKE, likeness, stretches
 from musictx.tokens.stream import CHORD, STEPS, NoteStream, bar_steps
 from musictx.tokens.vocab import BOS, CUT, EOS
 
-#: The fewest and the most bars of a gap.
-GAP_BARS = (1, 16)
+#: The fewest and the most bars of a gap, and of a variation.
+GAP_BARS, VARIED_BARS = (1, 16), (2, 16)
 #: The share of gaps that begin and end at bar lines; other gaps begin and end at eighths.
 AT_LINES_SHARE = 0.8
 #: How many bars the model may look ahead in accompaniments.
@@ -27,8 +27,6 @@ CHORDS_ALONE_SHARE, CHORDS_SHARE, NAMED_SHARE = 0.15, 0.5, 0.7
 #: How often the given voice is the program of the melody, if it is named and plays; how often the
 #: given voice of a single part is its highest notes.
 MELODY_SHARE, SKYLINE_OF_PART_SHARE = 0.5, 0.6
-#: The fewest and the most bars of a variation.
-VARIED_BARS = (2, 16)
 #: The share of variations whose window may include the bars that are varied, and the share with
 #: given music after the variation.
 IN_SIGHT_SHARE, TAIL_SHARE = 0.5, 0.5
@@ -46,16 +44,9 @@ class BarTasks(Tasks):
     no_controls_share = 0.3
 
     def arranged(
-        self,
-        task: str,
-        ids: np.ndarray,
-        random: Generator,
-        begins: bool,
-        ends: bool,
-        budget: int,
+        self, task: str, ids: np.ndarray, random: Generator, begins: bool, ends: bool, budget: int
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        # In groups, without bos or cut, eos and the group of controls.
-        room = (budget - 2) // FIELDS_PER_NOTE - 1
+        room = (budget - 2) // FIELDS_PER_NOTE - 1  # groups: without bos, eos and controls
         stream = self.tokenizer.read(ids)
         if not ends:  # the last bar may be incomplete
             stream = stream.in_bars(0, max(len(stream.bars) - 1, 0))
@@ -205,8 +196,7 @@ def _fit(
     given notes ``ahead``; ``None`` if these are too few.
 
     If the model looks ahead to the end, all bars from ``ahead.begin`` on must fit, and as many bars
-    before them as fit are added. Otherwise the window begins with bar 0 and has as many bars as
-    fit.
+    before them as fit are added. Otherwise the window has as many bars as fit, from bar 0.
     """
     begin, groups = ahead.begin, _groups(stream)
     groups_ahead = _groups(stream._replace(notes=ahead.given))

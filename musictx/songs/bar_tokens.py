@@ -224,21 +224,17 @@ class BarTokenizer(StreamTokenizer):
             elif length == LONGEST:
                 open_notes[part, pitch, end].append(i)
         lines = stream.lines[:-1]
-        has_mark = np.append(
-            True, np.any([np.diff(bars[n]) != 0 for n in ("numerator", "exponent")], axis=0)
-        )
-        # A mark after a bar that ends early begins the next bar there.
-        has_mark |= np.append(False, bars["early_end"][:-1] > 0)
+        changes = (np.diff(bars["numerator"]) != 0) | (np.diff(bars["exponent"]) != 0)
+        # After a bar that ends early a mark begins the next bar.
+        has_mark = np.append(True, changes | (bars["early_end"][:-1] > 0))
         meters = np.zeros(int(has_mark.sum()), METER)
         meters["time"] = self.seconds(lines[has_mark])
         meters["numerator"] = bars["numerator"][has_mark]
         meters["denominator"] = 2 ** bars["exponent"][has_mark]
+        chords = notes[["start", "pitch", "length"]][is_chord].tolist()
         markers = tuple(
-            (
-                float(self.seconds(note["start"])),
-                str(harmony.Chord(int(note["pitch"]), int(note["length"]))),
-            )
-            for note in notes[is_chord]
+            (float(self.seconds(start)), str(harmony.Chord(root, quality)))
+            for start, root, quality in chords
         )
         return Score(
             notes=self.score_notes(notes[is_onset]),

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -114,9 +114,7 @@ def _tones() -> tuple[np.ndarray, np.ndarray]:
 
 
 def viterbi(
-    emissions: np.ndarray,
-    transitions: Sequence[np.ndarray] | np.ndarray,
-    last: np.ndarray | float = 0.0,
+    emissions: np.ndarray, transitions: Iterable[np.ndarray], last: np.ndarray | float = 0.0
 ) -> tuple[np.ndarray, float]:
     """(n,) int64: the likeliest sequence of states, and its log-likelihood (Rabiner 1989, "A
     tutorial on hidden Markov models", part III.B). All arguments are log-probabilities.
@@ -173,13 +171,10 @@ def draw_repeats(bars: int, random: np.random.Generator) -> list[int]:
     the Markov chain of these distances in songs."""
     distances = [0]
     for bar in range(bars):
-        distances.append(_draw(table()["repeats"][distances[-1], : bar + 1], random))
+        nats = table()["repeats"][distances[-1], : bar + 1]
+        # Gumbel-max: a draw with probabilities proportional to exp(nats).
+        distances.append(int((nats + random.gumbel(size=len(nats))).argmax()))
     return distances[1:]
-
-
-def _draw(log_p: np.ndarray, random: np.random.Generator) -> int:
-    """Draw an index with probability proportional to exp(``log_p``), by the Gumbel-max trick."""
-    return int((log_p + random.gumbel(size=len(log_p))).argmax())
 
 
 def draw(
@@ -221,7 +216,8 @@ def draw(
         probability = np.exp(nats - np.logaddexp.reduce(nats))
         descending = np.sort(probability)[::-1]
         least = descending[int((descending.cumsum() < top_p).sum().clip(max=STATES - 1))]
-        path.append(_draw(np.where(probability >= least, nats, -np.inf), random))
+        nats = np.where(probability >= least, nats, -np.inf)
+        path.append(int((nats + random.gumbel(size=STATES)).argmax()))
     key = int(random.integers(12)) if key is None else key
     return _changes(clock, lines, 1 + transposed(np.array(path), key))
 
@@ -249,12 +245,11 @@ def observed(score: Score, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
     lines = np.array(half_bar_lines(clock, until))
     lines = lines[max(int(np.searchsorted(lines, start.min() + 1e-3, side="right")) - 1, 0) :]
     durations = np.zeros((len(lines) - 1, 2, 12))
-    for number, (begin, stop) in enumerate(pairwise(lines)):
+    for half, (begin, stop) in enumerate(pairwise(lines)):
         length = np.minimum(end, stop) - np.maximum(start, begin)
         inside = length > 1e-3
         late = np.maximum(start[inside], begin) > begin + STRONG_QUARTERS - 1e-3
-        index = (late.astype(int), notes["pitch"][inside] % 12)
-        np.add.at(durations[number], index, length[inside])
+        np.add.at(durations[half], (late.astype(int), notes["pitch"][inside] % 12), length[inside])
     return lines[:-1], durations, _at_bar(clock, lines[:-1])
 
 
@@ -279,9 +274,8 @@ def likeliest(durations: np.ndarray, at_bar: np.ndarray, final: int) -> np.ndarr
 
     # With a greater gain there are never fewer changes; 10 nats outweigh every transition.
     gains = np.linspace(0, 10, 101)
-    # How many of the gains give at most the usual number of changes.
-    count = bisect_right(gains, _usual_changes(at_bar), key=changes)
-    return transposed(path(gains[max(count - 1, 0)]), key)
+    stop = bisect_right(gains, _usual_changes(at_bar), key=changes)  # the first with more changes
+    return transposed(path(gains[max(stop - 1, 0)]), key)
 
 
 def tonic(score: Score) -> Chord:
@@ -310,8 +304,7 @@ def _by_key(durations: np.ndarray, at_bar: np.ndarray) -> tuple[np.ndarray, list
         in_c = np.roll(durations, -key, axis=2)
         emissions.append(PER_QUARTER * np.einsum("nsp,csp->nc", in_c, tones))
         emissions[-1][0] += log_p["first"]
-    likeliest_paths = (viterbi(array, transitions, log_p["last"]) for array in emissions)
-    return np.array([log_likelihood for _, log_likelihood in likeliest_paths]), emissions
+    return np.array([viterbi(e, transitions, log_p["last"])[1] for e in emissions]), emissions
 
 
 def _usual_changes(at_bar: np.ndarray) -> float:

@@ -27,8 +27,8 @@ _TOKENS = re.compile(
     r"\*(?P<section>[A-Za-z])|T(?P<meter>\d\d)|N(?P<ending>\d)|<(?P<words>[^>]*)>|\([^)]*\)|"
     r"(?P<chord>[A-GW][#b]?(?:sus|alt|add|[-+^oh0-9#b])*(?:/[A-G][#b]?)?)|(?P<sign>[^,])"
 )
-#: Follows a bar line within an ending that leads back to a repeat before a further ending.
-_REPEATED_ENDING = re.compile(r"[^{}N]*\}[^A-GW{}]*N\d")
+#: What follows a bar line within an ending that leads back and precedes another ending.
+_LEADS_BACK = re.compile(r"[^{}N]*\}[^A-GW{}]*N\d")
 
 
 class ChartBar(NamedTuple):
@@ -43,12 +43,9 @@ def chart(
     text: str, headings: dict[str, str], repeats: bool, repairs: Counter[str]
 ) -> list[ChartBar]:
     """The bars of the first song in ``text``, in the order in which they are played, or, with
-    ``repeats=False``, in written order. Adds its title, composer, key and tempo to ``headings``,
-    and counts in ``repairs`` what is left out."""
-    links = [
-        (line_kind or kind, line_link or link)
-        for line_kind, line_link, kind, link in LINK.findall(text)
-    ]
+    ``repeats=False``, in written order. Its title, composer, key and tempo are added to
+    ``headings``, and what is left out is counted in ``repairs``."""
+    links = [groups[:2] if groups[1] else groups[2:] for groups in LINK.findall(text)]
     kind, fields = links[0][0], unquote(html.unescape(links[0][1])).split("=")
     place = next((n for n, field in enumerate(fields) if field.startswith(_SHUFFLED)), None)
     if place is None:  # title, composer, style, key, "n", chart; then the next song
@@ -62,7 +59,7 @@ def chart(
     headings["key"] = fields[place - 2] if place > 1 else ""
     if kind == "b":
         headings["tempo"] = next(iter(fields[place + 2 : place + 3]), "")
-    bars, signs = _written_bars(music, repairs)
+    bars, signs = _bars(music, repairs)
     if not repeats:
         return bars
     try:
@@ -98,7 +95,7 @@ def _unshuffle(text: str) -> str:
     return music
 
 
-def _written_bars(music: str, repairs: Counter[str]) -> tuple[list[ChartBar], list[RepeatSigns]]:
+def _bars(music: str, repairs: Counter[str]) -> tuple[list[ChartBar], list[RepeatSigns]]:
     """The bars in written order, and the repeat signs of each."""
     bars: list[ChartBar] = []
     all_signs: list[RepeatSigns] = []
@@ -158,8 +155,8 @@ def _written_bars(music: str, repairs: Counter[str]) -> tuple[list[ChartBar], li
             count = len(bars)
             close()
             # No sign closes the last ending, so it has one bar.
-            is_last = bool(ending) and ending[0] > 1 and len(bars) > count
-            if closes_ending or (is_last and not _REPEATED_ENDING.match(music, token.end())):
+            in_later_ending = bool(ending) and ending[0] > 1 and len(bars) > count
+            if closes_ending or (in_later_ending and not _LEADS_BACK.match(music, token.end())):
                 ending = ()
                 signs = signs._replace(ending=())
             if text == "{":

@@ -47,8 +47,7 @@ struct Bars : Gated {
     }
     if (line >= 0) seen.meter = table.meter[groups.at(line)[1]];
   }
-  // Counts in `agreed`, for each lag from 1 to `lags`, which of the last notes are also `lag` bars earlier.
-  // Returns how many of the last notes there are.
+  // Counts, for each lag from 1 on, the last notes that are also `lag` bars ago. Returns their number.
   static int64_t agree(const Groups& groups, int64_t lags, std::vector<int64_t>& agreed) {
     int64_t notes = 0;
     for (int64_t k = groups.count - 1; k >= 0 && notes < NOTES; k--) {

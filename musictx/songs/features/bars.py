@@ -26,14 +26,13 @@ from musictx.songs.bar_codec import REPEATS
 from musictx.songs.features.group_keys import BAR, SIZE, GatedGroups, Groups, gather
 from musictx.songs.repeats import FARTHEST_BARS
 
-#: Distances in bars that are always looked up.
+#: Distances in bars that are always looked up; after them come the best of 1 to ``FARTHEST_BARS``
+#: and the one that the bar line names.
 DISTANCES = (1, 2, 4, 8)
-#: The number of distances, with the best of 1 to ``FARTHEST_BARS`` and the one of the bar line.
 COUNT = len(DISTANCES) + 2
-#: Agreement is measured over this many of the last notes.
-AGREEMENT_NOTES = 16
-#: Classes of agreement: 0 if there is no bar at the distance, then one for each fifth of the notes.
-CLASSES = 6
+#: Agreement is measured over this many of the last notes, in classes: 0 if there is no bar at the
+#: distance, then one for each fifth of the notes.
+AGREEMENT_NOTES, CLASSES = 16, 6
 
 
 @dataclass
@@ -115,12 +114,10 @@ class EarlierBars(GatedGroups):
         nearer_first = torch.arange(len(lags), 0, -1, device=bar.device)[:, None]
         best = 1 + (torch.where(exists, agreed, -1) * 64 + nearer_first).argmax(1)
         section = self._last_line(groups, self.section[groups.ids[:, :, 3]])
-        fixed = torch.tensor(DISTANCES, device=bar.device)[:, None].expand(
-            len(bar), -1, bar.shape[1]
-        )
-        distance = torch.cat(
-            [fixed, best[:, None], (section - REPEATS + 1).clamp(min=0)[:, None]], 1
-        )
+        repeated = (section - REPEATS + 1).clamp(min=0)
+        fixed = torch.tensor(DISTANCES, device=bar.device)[:, None]
+        fixed = fixed.expand(len(bar), -1, bar.shape[1])
+        distance = torch.cat([fixed, best[:, None], repeated[:, None]], 1)
         trust = trust.gather(1, (distance - 1).clamp(min=0)) * (distance > 0)
         return trust.transpose(1, 2), distance.transpose(1, 2)
 

@@ -62,8 +62,7 @@ struct Groups {
   const int64_t* at(int64_t k) const { return ids + k * SIZE; }
   bool is_line(int64_t k) const { return table.is_bar[at(k)[0]]; }
 
-  // The keys that the current group may have, given its ids so far. `after` is the smallest key after that of
-  // the last complete group, which is in `bar`.
+  // The keys that the current group may have. `after` is the smallest one after the last group, in `bar`.
   Span span(int64_t after, int64_t bar) const {
     if (!field) return {after, (bar + 1) * BAR};
     const int64_t* group = at(count);

@@ -25,9 +25,8 @@ from musictx.tokens.tokenizer import Tokenizer
 SIZE = 5
 #: Numbers of tones, of parts, and of places + 1 (0: the bar line) in a key.
 TONES, PARTS, PLACES = 128, 130, 512
-#: The difference between the keys of successive places, and of successive bars.
-PLACE = PARTS * TONES
-BAR = PLACES * PLACE
+#: The differences between the keys of successive places, and of successive bars.
+PLACE, BAR = PARTS * TONES, PLACES * PARTS * TONES
 #: Parts are programs + 1, between chords (0) and drums.
 DRUM_PART = 129
 #: The kinds of ids that every feature of groups reads; the meter is the numerator of a bar line.
@@ -90,10 +89,14 @@ class GroupFeature(Feature):
         return {name: [table.row({"meter": "numerator"}.get(name, name))] for name in names}
 
     def key_in_bar(self, blocks: Tensor) -> Tensor:
-        """(...): the keys within their bar, from place, part and tone, of the groups that begin in
-        ``blocks`` (..., 5)."""
+        """(...) the keys within a bar of the groups that begin in ``blocks`` (..., 5)."""
         place, part = self.place[blocks[..., 1]] * PLACE, self.part[blocks[..., 2]] * TONES
         return place + part + self.tone[blocks[..., 3]]
+
+    def is_pitched(self, blocks: Tensor) -> Tensor:
+        """(...) whether the groups that begin in ``blocks`` (..., 5) are pitched notes."""
+        part = self.part[blocks[..., 2]]
+        return (self.place[blocks[..., 1]] > 0) & (part > 0) & (part != DRUM_PART)
 
 
 class GatedGroups(GroupFeature, Predicted):
@@ -195,9 +198,8 @@ class Groups:
         fifth_id = torch.cat([blocks[:, 1:, 0], blocks[:, :1, 0] * 0], 1)
         groups = torch.cat([blocks[:, :, 1:], fifth_id[..., None]], 2)
         new_ids = slice(earlier.shape[1], all_ids.shape[1])
-        return cls(
-            feature, blocks, new_ids, first, index, groups, key, bar, is_line, is_outside, is_ahead
-        )
+        properties = (key, bar, is_line, is_outside, is_ahead)
+        return cls(feature, blocks, new_ids, first, index, groups, *properties)
 
     @property
     def previous(self) -> Tensor:
@@ -236,13 +238,11 @@ class Groups:
 
     def given_keys(self) -> tuple[Tensor, Tensor]:
         """The sorted keys of the groups ahead, (B, n), where every other group repeats the key
-        before it; and the bar of the previous group, (B, n), numbered through all pieces of a row
-        of the batch."""
+        before it; and the bar of the previous group, (B, n), numbered through all pieces."""
         feature, blocks = self.feature, self.blocks
         written = (self.index == self.first).cumsum(1) * BARS_PER_PIECE + self.bar
-        bar = torch.where(
-            self.has_previous, written.gather(1, self.previous), written - self.is_line.long()
-        )
+        bar = written.gather(1, self.previous)
+        bar = torch.where(self.has_previous, bar, written - self.is_line.long())
         is_line = self.is_ahead & (feature.meter[blocks[:, :, 2]] > 0)
         count = is_line.cumsum(1)
         # A bar ahead is the bar after the last that is written or given: its number is the count of
@@ -265,7 +265,6 @@ class Groups:
 
 
 def gather(values: Tensor, index: Tensor) -> Tensor:
-    """``values`` (B, n) at ``index`` (B, ...), of its shape; the last one if it is beyond the
-    end."""
+    """``values`` (B, n) at ``index`` (B, ...); the last one if the index is beyond the end."""
     flat = index.flatten(1).clamp(0, values.shape[1] - 1)
     return values.gather(1, flat).view_as(index)

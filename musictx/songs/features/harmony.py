@@ -18,15 +18,7 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.model.features.base import NativeForm
-from musictx.songs.features.group_keys import (
-    BAR,
-    DRUM_PART,
-    PLACE,
-    SIZE,
-    GroupFeature,
-    Groups,
-    gather,
-)
+from musictx.songs.features.group_keys import BAR, PLACE, SIZE, GroupFeature, Groups, gather
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.stream import STEPS
 
@@ -36,10 +28,8 @@ CLASSES, NO_ROOT = 12, 12
 STRETCHES = 4
 #: Hidden channels of :class:`TransposedMLP`.
 HIDDEN = 32
-#: Steps of half a bar of 4/4.
-HALF = 2 * STEPS
-#: The most steps of a note that count in shares of time.
-LONGEST = 2 * STEPS
+#: Steps of half a bar of 4/4, and the most steps of a note that count in shares of time.
+HALF, LONGEST = 2 * STEPS, 2 * STEPS
 #: The kind of the next id.
 OTHER, ROOT, QUALITY, PITCH = range(4)
 
@@ -86,16 +76,11 @@ class TransposedMLP(nn.Module):
         classes = torch.arange(CLASSES, device=x.device)
         above = (classes[:, None] + classes) % CLASSES
         transposed = shares.unflatten(-1, (STRETCHES, CLASSES))[..., above]
-        interval = torch.where(
-            (root == NO_ROOT)[:, None], CLASSES, (classes - root[:, None]) % CLASSES
-        )
+        interval = (classes - root[:, None]) % CLASSES
+        interval = torch.where((root == NO_ROOT)[:, None], CLASSES, interval)
         chord = F.embedding(quality[:, None] * (CLASSES + 1) + interval, self.chord)
-        h = (
-            self.ahead(transposed.transpose(1, 2).flatten(2))
-            + chord
-            + F.linear(x, self.state)[:, None]
-        )
-        return F.linear(F.gelu(h), self.out).float()
+        h = self.ahead(transposed.transpose(1, 2).flatten(2)) + chord
+        return F.linear(F.gelu(h + F.linear(x, self.state)[:, None]), self.out).float()
 
 
 class Harmony(GroupFeature):
@@ -143,7 +128,7 @@ class Harmony(GroupFeature):
         root = torch.where(exists, self.tone[gather(groups.ids[:, :, 2], chord)], NO_ROOT)
         quality = torch.where(exists, self.quality_of[gather(groups.ids[:, :, 3], chord)], 0)
 
-        is_pitched = self._is_pitched(blocks)
+        is_pitched = self.is_pitched(blocks)
         next_kind, new_root = torch.zeros_like(blocks), torch.full_like(blocks, NO_ROOT)
         next_kind[:, :, 2] = torch.where(is_chord, ROOT, torch.where(is_pitched, PITCH, OTHER))
         next_kind[:, :, 3] = torch.where(is_chord, QUALITY, OTHER)
@@ -152,17 +137,11 @@ class Harmony(GroupFeature):
         shares = self._shares(groups)
         return HarmonyState(*groups.at_new_ids(shares, root, quality, new_root, next_kind))
 
-    def _is_pitched(self, blocks: Tensor) -> Tensor:
-        """(B, n) whether the group that begins in each of ``blocks`` (B, n, 5) is a pitched
-        note."""
-        part = self.part[blocks[:, :, 2]]
-        return (self.place[blocks[:, :, 1]] > 0) & (part > 0) & (part != DRUM_PART)
-
     def _shares(self, groups: Groups) -> Tensor:
         """(B, n, 5, STRETCHES * CLASSES): see :class:`HarmonyState`."""
         blocks, index, previous = groups.blocks, groups.index, groups.previous
         given, bar = groups.given_keys()
-        time = self.steps[blocks[:, :, 4]] * (groups.is_ahead & self._is_pitched(blocks))
+        time = self.steps[blocks[:, :, 4]] * (groups.is_ahead & self.is_pitched(blocks))
         time = F.one_hot(self.tone[blocks[:, :, 3]] % CLASSES, CLASSES) * time[..., None]
         total = F.pad(time.cumsum(1), (0, 0, 1, 0)).float()
 
