@@ -50,7 +50,7 @@ KINDS = {kinds[1]: kinds for kinds in (LINE_KINDS, NOTE_KINDS, DRUM_KINDS, CHORD
 #: Place, part and tone of a group: the sort key of the groups in a bar.
 GroupKey = tuple[int, int, int]
 #: A key less than that of any group: the last key of an empty bar.
-NOTHING: GroupKey = (0, -2, -1)
+NO_GROUP: GroupKey = (0, -2, -1)
 
 
 class Group(NamedTuple):
@@ -123,9 +123,9 @@ class BarState(GrammarState):
 
     @property
     def last(self) -> GroupKey:
-        """The key of the last group of this bar; :data:`NOTHING` in an empty bar."""
+        """The key of the last group of this bar; :data:`NO_GROUP` in an empty bar."""
         groups = self.bars[-1].groups
-        return groups[-1].key if groups else NOTHING
+        return groups[-1].key if groups else NO_GROUP
 
     @property
     def in_line(self) -> bool:
@@ -268,7 +268,7 @@ class BarState(GrammarState):
         elif self.in_line:
             mask[ids["numerator"]] = True
         else:
-            part = self.last[1] if self.place == self.last[0] else NOTHING[1]
+            part = self.last[1] if self.place == self.last[0] else NO_GROUP[1]
             mask[ids["harmony"]] = part < CHORD
             mask[ids["program"]][max(part, 0) :] = part < DRUMS
             mask[ids["drums"]] = True
