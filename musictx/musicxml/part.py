@@ -117,7 +117,7 @@ class XmlPart:
                 self._attributes(item)
             elif item.tag == "harmony":
                 at = max(self._at + self._ticks(item.findtext("offset"), "offset", 0), 0)
-                self._mark("chord", at, harmony.name_of(item, self.remarks))
+                self._mark("chord", at, harmony.read_harmony(item, self.remarks))
             elif item.tag in ("sound", "direction"):
                 self._direction(item)
             elif item.tag == "figured-bass":

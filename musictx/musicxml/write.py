@@ -23,7 +23,7 @@ from musictx.beats import Beats
 from musictx.chords import is_chart, name_changes
 from musictx.errors import UserError
 from musictx.musicxml.document import element
-from musictx.musicxml.harmony import harmony
+from musictx.musicxml.harmony import write_harmony
 from musictx.musicxml.lengths import DIVISIONS, quantise, ticks
 from musictx.notes import Score
 
@@ -225,7 +225,7 @@ class _Page:
             sound = element("sound", tempo=repr(bpm))
             measure.append(element("direction", mark, place, sound, placement="above"))
         for tick, (_, name) in _between(self.marks["chord"], begin, stop) if opening else ():
-            measure.append(harmony(name, tick - begin))
+            measure.append(write_harmony(name, tick - begin))
         for number, voice in enumerate(voices, 1):
             if number > 1:
                 measure.append(element("backup", element("duration", stop - begin)))
