@@ -10,7 +10,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections import Counter
 
-from musictx.chords import NAMES, NONE, Spelling, interval, parse_chord, parse_suffix
+from musictx.chords import NAMES, NONE, QUALITIES, Spelling, interval, parse_chord, parse_suffix
 from musictx.musicxml.document import element, parse_number
 
 #: ``<kind>`` -> the quality in a chord name (``musictx/chords.py``).
@@ -91,8 +91,10 @@ def _read_degree(degree: ET.Element) -> str:
     if not re.fullmatch("[0-9]{1,2}", value):
         return ""
     alter = _alter(degree.findtext("degree-alter"))
-    is_subtracted = (degree.findtext("degree-type") or "").strip() == "subtract"
-    return "*" * is_subtracted + "#" * alter + "b" * -alter + value
+    change = (degree.findtext("degree-type") or "").strip()
+    if change == "add" and value == "7":  # relative to a dominant seventh
+        alter = max(alter - 1, -1)
+    return "*" * (change == "subtract") + "#" * alter + "b" * -alter + value
 
 
 def write_harmony(name: str, offset: int) -> ET.Element:
@@ -102,8 +104,9 @@ def write_harmony(name: str, offset: int) -> ET.Element:
     if spelling is None or not spelling.step:  # the schema requires a root even without a chord
         root = element("root", element("root-step", "C"))
         return element("harmony", root, element("kind", "none"), offset_element)
+    reduced = NAMES[spelling.chord.quality]
     harmony = element("harmony", _write_note("root", spelling.step, spelling.alter))
-    kind = element("kind", _KINDS.get(spelling.quality) or _KINDS[NAMES[spelling.chord.quality]])
+    kind = element("kind", _KINDS.get(spelling.quality) or _KINDS[reduced])
     harmony.append(kind)
     if spelling.bass is not None:
         harmony.append(_write_note("bass", *spelling.bass_note))
@@ -113,9 +116,12 @@ def write_harmony(name: str, offset: int) -> ET.Element:
         degrees = []
     for match in filter(None, degrees):
         omitted, signs, value = match.groups()
-        alter = element("degree-alter", signs.count("#") - signs.count("b"))
-        change = element("degree-type", "subtract" if omitted else "add")
-        harmony.append(element("degree", element("degree-value", value), alter, change))
+        alters_fifth = value == "5" and signs and 7 in QUALITIES[reduced]
+        change = "subtract" if omitted else "alter" if alters_fifth else "add"
+        alter = signs.count("#") - signs.count("b") + (change == "add" and value == "7")
+        contents = {"value": value, "alter": alter, "type": change}
+        items = (element(f"degree-{key}", content) for key, content in contents.items())
+        harmony.append(element("degree", *items))
     harmony.append(offset_element)
     return harmony
 

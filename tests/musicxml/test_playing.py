@@ -158,10 +158,11 @@ def harmony(step="C", alter=None, kind="major", text=None, bass=None, degree="",
     return f"<harmony>{root}<kind{label}>{kind}</kind>{below}{degree}</harmony>"
 
 
-FLAT_NINE = (
-    "<degree><degree-value>9</degree-value><degree-alter>-1</degree-alter>"
-    "<degree-type>add</degree-type></degree>"
-)
+def degree(value, alter, change="add"):
+    parts = {"value": value, "alter": alter, "type": change}.items()
+    return "<degree>" + "".join(f"<degree-{k}>{v}</degree-{k}>" for k, v in parts) + "</degree>"
+
+
 #: (chord symbol, its name, the chord of the model's vocabulary)
 SYMBOLS = [
     (harmony(bass="G"), "C:maj/5", "C:maj"),
@@ -172,7 +173,10 @@ SYMBOLS = [
     (harmony(kind="other", text="7alt(x)"), "C:maj(7alt x)", "C:maj"),
     ("<harmony><kind>major</kind></harmony>", "N", "N"),
     (harmony("A", kind="minor-fancy"), "A:min(minor-fancy)", "A:min"),
-    (harmony("G", kind="dominant", degree=FLAT_NINE), "G:7(b9)", "G:7"),
+    (harmony("G", kind="dominant", degree=degree(9, -1)), "G:7(b9)", "G:7"),
+    (harmony("D", kind="dominant", degree=degree(5, -1, "alter")), "D:7(b5)", "D:7"),
+    # an added seventh is relative to a dominant chord
+    (harmony("D", kind="suspended-fourth", degree=degree(7, 0)), "D:sus4(b7)", "D:sus4"),
 ]
 
 
@@ -184,8 +188,10 @@ def test_chord_symbols_keep_their_bass_and_additions_without_a_name():
     assert len(repairs) == 2  # kinds without a name, symbols without a root
     assert score.markers == tuple((4.0 * n, name) for n, (_, name, _) in enumerate(SYMBOLS))
     assert all(str(chord_markers(score)[name].chord) == chord for _, name, chord in SYMBOLS)
-    again = musicxml.read(musicxml.to_bytes(score))
-    assert again.markers == score.markers
+    data = musicxml.to_bytes(score)
+    assert musicxml.read(data).markers == score.markers
+    assert data.count(b"<degree-type>alter<") == 1
+    assert data.count(b"<degree-alter>0<") == 1
 
 
 def test_marks_whose_offset_is_damaged_stay_in_their_measure():
