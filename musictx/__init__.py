@@ -1,16 +1,16 @@
 """musictx: a Music Transformer for MIDI - train on your own files, generate, continue.
 
-The names below are imported when first used, so ``import musictx`` costs nothing; type
-checkers read ``__init__.pyi``, which ``scripts/stub.py`` writes.
+A public name is imported when it is first used, so ``import musictx`` takes no time. Type checkers
+read ``__init__.pyi``, which ``scripts/stub.py`` writes.
 
     score = musictx.read("song.mid")                      # notes as columns, in seconds
-    more = musictx.generate("piano", primer=score, seconds=30)[0]
-    musictx.write(more, "song-continued.mid")             # or .wav, or .png
+    piece = musictx.generate("piano", primer=score, seconds=30)[0]
+    musictx.write(piece, "song-continued.mid")            # or .wav, or .png
     for event in musictx.stream("piano", seconds=10):     # notes as soon as they are drawn
         print(event)
-    tune = musictx.harmonise("ode_to_joy")[0]
-    again = musictx.infill("song.mid", begin=5, end=8)[0]     # a model with control tokens
-    nats = musictx.log_likelihood("piano", score).nats     # of each token
+    chorale = musictx.harmonise("ode_to_joy")[0]          # four voices
+    version = musictx.infill("song.mid", begin=5, end=8)[0]   # bars 5 to 8 replaced
+    nats = musictx.log_likelihood("piano", score).nats    # -ln p of each token
     folder = musictx.train("corpus.path=~/midi")          # options as on the command line
     bundle = musictx.load(folder)                         # the model, its tokenizer, its card
 """

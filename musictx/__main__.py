@@ -1,4 +1,4 @@
-"""``python -m musictx`` is ``musictx``."""
+"""Makes ``python -m musictx`` the same as the command ``musictx``."""
 
 import sys
 

@@ -1,8 +1,8 @@
 """The public functions of the package.
 
 Their options are those of the commands (``musictx generate --help``), checked by
-:func:`musictx.options.make_config`; the work is done in ``apps/``. A wrong argument is a
-:class:`~musictx.errors.UserError` of one sentence. Type checkers and editors read
+:func:`musictx.options.make_config`; ``apps/`` does the work. Wrong arguments raise
+:class:`~musictx.errors.UserError` with a message of one sentence. Type checkers and editors read
 ``musictx/__init__.pyi``, which ``scripts/stub.py`` writes from the dataclasses of options.
 """
 
@@ -36,14 +36,14 @@ from musictx.sampling.stream import Stream
 if TYPE_CHECKING:
     from musictx.likelihood import Likelihood
 
-#: A path, bytes, a Score, a ``mido.MidiFile`` or a ``pretty_midi.PrettyMIDI``.
+#: What :func:`musictx.read` takes (a path, bytes, a Score, a ``mido.MidiFile``, ...), or a Sample.
 Music = Any
 Model: TypeAlias = Bundle | str | Path | None
 
-#: Options of commands that are not options here: they are arguments of other types, or are about
-#: the written files.
+#: Options of commands that the functions do not take: they are arguments of another type here, or
+#: concern the written files.
 EXCLUDED = ("model", "model.path", "seed", "device", "limits", "repeats", "out", "render")
-#: The options of generate that a stream has, too.
+#: The options of generate that also apply to a stream.
 STREAM_OPTIONS = ("seconds", "primer_seconds", "sampling")
 
 
@@ -60,26 +60,26 @@ def generate(
 ) -> list[Sample]:
     """Compose new pieces, or continuations of ``primer``. Return a list of :class:`Sample`.
 
-    model     a loaded model, its folder or its name; None: the newest under runs/, or the
-              included one
-    primer    music to continue: a file, an example by name ("mozart_k545"), or what
-              :func:`musictx.read` takes; or a list of these, continued side by side
-    seed      the same seed gives the same music; None draws one and prints it; or a list with one
-              for each of several primers
+    model     a loaded model, its folder or its name. None: the newest model under runs/, or else
+              an included one
+    primer    music to continue: the name of an example ("mozart_k545"), or a file or anything else
+              that :func:`musictx.read` takes; or a list of these, which are continued in one batch
+    seed      the same seed gives the same music; a list has one seed for each primer. None: a
+              random seed, which is printed
     penalties, processors  functions that change the probabilities of the next id
               (docs/python.md, "A rule of your own")
-    progress  called after each step with the number of drawn tokens and the length in seconds of
-              the shortest of the pieces that are composed side by side
-    on_event  called with the number of a piece, from 0, and an :class:`Event` when a new note is
-              composed to begin or end; with ``candidates`` when a piece has been chosen, and in
-              bars, with drums and other new parts, when it is finished. It does not change the
-              music. If it or ``progress`` raises an exception, composing stops
+    progress  called after each step with the number of tokens drawn, and the length in seconds of
+              the shortest piece in the batch
+    on_event  called with the index of a piece and an :class:`Event` when one of its new notes
+              begins or ends: while the piece is composed, or, if notes may still change, after it
+              is finished (with ``candidates``: chosen). It does not change the music. An exception
+              in it or in ``progress`` stops composing
     options   those of ``musictx generate``: seconds, bars, samples, form, key, density, ...;
-              ``sampling`` is a dict of those of sampling, a :class:`SamplingConfig` or the name of
-              a preset ("safe")
+              ``sampling`` is the name of a preset ("safe"), a :class:`SamplingConfig`, or a dict
+              of its fields
 
-    Raises :class:`UserError` for wrong arguments and for a primer without a note that the model's
-    tokens can hold. ::
+    Raises :class:`UserError` for wrong arguments, and for a primer with no note that the model's
+    tokens can represent. ::
 
         pieces = musictx.generate("piano", primer="mozart_k545", seconds=30, samples=2, seed=1)
     """
@@ -116,12 +116,12 @@ def stream(
     """Compose new music, or a continuation of ``primer``. Return an iterator of
     :class:`~musictx.sampling.stream.Event`: the beginnings and ends of notes as they are drawn.
 
-    options   ``seconds``, the length (without it the stream has no end, and its memory does not
-              grow), ``primer_seconds`` and the options of sampling
+    options   ``seconds``, the length (by default the stream never ends, in constant memory),
+              ``primer_seconds`` and the options of sampling
 
     The other arguments are those of :func:`generate`. To stop, call ``close()`` or leave a ``with``
-    block. Raises :class:`UserError` as :func:`generate` does, and for a model whose tokens write
-    notes with their length (MidiTok's), since the end of a note would be drawn too late. ::
+    block. Raises :class:`UserError` as :func:`generate` does, and for a model whose tokens store
+    notes with their length, since these are drawn too late to be played at once. ::
 
         with musictx.stream("piano", seconds=10) as events:
             for event in events:
@@ -153,17 +153,18 @@ def infill(
     """Replace the notes of ``music`` that begin from ``begin`` to ``end``. Return a list of
     :class:`Sample`. Everything else stays, also in the file that :func:`musictx.write` writes.
 
-    begin, end  bars of the music (5, 8), the last one included, or seconds ("12.5s")
+    begin, end  the first and the last bar to replace (5, 8), or seconds ("12.5s")
     options     those of ``musictx infill``: tracks, samples, sampling, density, ...
+    progress    called with the seconds composed so far in all versions
 
-    The model writes chorales or has control tokens. Other arguments are those of
-    :func:`generate`; ``progress`` is called with the seconds of all versions so far. Models of
-    chorales report no events. Raises :class:`UserError` for wrong arguments and other models. ::
+    The other arguments are those of :func:`generate`. The model must have control tokens or be one
+    of chorales, which reports no events. Raises :class:`UserError` for other models and for wrong
+    arguments. ::
 
         (piece,) = musictx.infill("song.mid", "song", begin=5, end=8, tracks="Bass")
     """
     config = make_config("infill", {"begin": begin, "end": end, **options}, without=EXCLUDED)
-    return _composed_around(music_of(music, "music"), model, config, seed, progress, on_event)
+    return _compose_task(music_of(music, "music"), model, config, seed, progress, on_event)
 
 
 def accompany(
@@ -176,15 +177,15 @@ def accompany(
     on_event: OnEvent | None = None,
     **options: Any,
 ) -> list[Sample]:
-    """Compose an accompaniment to ``melody`` on another track; all its tracks stay. Return a list
+    """Compose an accompaniment for ``melody`` on further tracks; its own tracks stay. Return a list
     of :class:`Sample`.
 
-    chords    a chord sheet, such as ``| C | Am7 F | G |``, repeated from the bar of the melody's
-              first note on; without a melody it is played once
+    chords    a chord sheet, such as ``| C | Am7 F | G |``. It begins in the bar of the melody's
+              first note and is repeated; without a melody it is played once
     options   those of ``musictx accompany``: add, style, melody_track, samples, density, ...
 
-    The model has control tokens. Other arguments are those of :func:`generate` and :func:`infill`.
-    Raises :class:`UserError` for wrong arguments and for a model without control tokens. ::
+    The other arguments are those of :func:`infill`. Raises :class:`UserError` for wrong arguments
+    and for a model without control tokens. ::
 
         (piece,) = musictx.accompany("ode_to_joy", "song", add="bass,drums", seed=1)
     """
@@ -192,42 +193,42 @@ def accompany(
     if melody is None and chords is None:
         raise UserError("melody=None: expected a melody, or chords='| C | Am7 F | G |'")
     score = Score() if melody is None else music_of(melody, "melody")
-    return _composed_around(score, model, config, seed, progress, on_event)
+    return _compose_task(score, model, config, seed, progress, on_event)
 
 
-def _composed_around(
+def _compose_task(
     score: Score, model: Model, config: Any, seed: int | None, progress: Any, on_event: Any
 ) -> list[Sample]:
     from musictx.apps.infill import compose_versions
     from musictx.apps.tasks import task_of
 
     task = task_of(config, score, ("begin", "end"))
-    called = checked_function("progress", progress)
-    more: dict[str, Any] = {"progress": called and (lambda _, seconds: called(seconds))}
-    more["on_event"] = checked_function("on_event", on_event)
+    listeners: dict[str, Any] = {"on_event": checked_function("on_event", on_event)}
+    if checked_function("progress", progress) is not None:
+        listeners["progress"] = lambda _, seconds: progress(seconds)
     bundle = model_of(model, in_bars=suits_bars(config, score))
-    return list(compose_versions(bundle, task, config, seed=seed_of(seed), **more))
+    return list(compose_versions(bundle, task, config, seed=seed_of(seed), **listeners))
 
 
 def log_likelihood(model: Bundle | str | Path, music: Music) -> Likelihood:
     """Compute the negative log-likelihood of a piece under a model, in nats.
 
     Return a :class:`~musictx.likelihood.Likelihood`: ``ids`` (n,), the tokens; ``nats`` (n,),
-    -ln p of each token given the tokens before it; ``total``, their sum: the smaller, the likelier.
-    A piece that is longer than the context of the model is measured in several windows. Arguments
-    and errors are those of :func:`generate`. ::
+    -ln p of each token given the tokens before it; and ``total``, the sum of ``nats``. A piece
+    longer than the context of the model is measured in several windows. ``model`` and ``music``
+    are as in :func:`generate` and :func:`musictx.read`; wrong ones raise :class:`UserError`. ::
 
         musictx.log_likelihood("piano", "mozart_k545").total
     """
-    from musictx.likelihood import log_likelihood as measured
+    from musictx import likelihood
 
-    return measured(model_of(model), music_of(music, "music"))
+    return likelihood.log_likelihood(model_of(model), music_of(music, "music"))
 
 
 def train(*words: str) -> Path:
-    """Train a model as ``musictx train`` does and return its folder.
+    """Train a model as ``musictx train`` does; return the model folder.
 
-    ``words`` are the arguments of the command line. Raises :class:`UserError` for wrong ones. ::
+    ``words`` are arguments as on the command line. Raises :class:`UserError` for wrong ones. ::
 
         folder = musictx.train("corpus.path=~/midi", "model=tiny", "trainer.max_steps=500")
     """
@@ -235,24 +236,24 @@ def train(*words: str) -> Path:
 
     trained = training.run(compose(checked_words("train", words)))
     if trained.model is None:
-        raise UserError("train: a fast_dev_run leaves no model; leave trainer.fast_dev_run out")
+        raise UserError("train: a fast_dev_run saves no model; leave trainer.fast_dev_run out")
     return trained.model
 
 
 def checked_words(command: str, words: Sequence[Any]) -> Sequence[str]:
-    """Return ``words``. Raises :class:`UserError` if one of them is not text."""
+    """Return ``words``; raises :class:`UserError` if one of them is not a string."""
     for word in words:
         if not isinstance(word, str):
             raise UserError(
-                f"{command}: {word!r} is no option; write them as on the command line, such as "
+                f"{command}: {word!r} is not an option; write it as on the command line, such as "
                 f'musictx.{command}("seed=1")'
             )
     return words
 
 
 def model_of(model: Any, *, tokenizer: str | None = None, in_bars: bool = False) -> Bundle:
-    """Return a loaded model, or load the one of a folder or name. By default it is the model that
-    the command line chooses (:func:`musictx.shipped.find_latest`)."""
+    """Return ``model``, loaded if it is a folder or name. ``None``: the model that the command line
+    would choose (:func:`musictx.shipped.find_latest`)."""
     if isinstance(model, Bundle):
         return model
     if model is None:
@@ -266,8 +267,8 @@ def model_of(model: Any, *, tokenizer: str | None = None, in_bars: bool = False)
 
 
 def music_of(music: Any, name: str) -> Score:
-    """Convert ``music`` (:data:`Music`, or a sample) to a Score. Errors begin with ``name``, the
-    argument."""
+    """Convert ``music``, :data:`Music` or the name of an example, to a Score. Error messages begin
+    with ``name``, the name of the argument."""
     if isinstance(music, str) and not os.path.exists(os.path.expanduser(music)):
         music = shipped.examples().get(music, music)
     try:
@@ -277,7 +278,7 @@ def music_of(music: Any, name: str) -> Score:
 
 
 def seed_of(seed: Any) -> int:
-    """Check and return ``seed``; draw and print one for None."""
+    """Return ``seed`` if it is valid. ``None``: draw a seed and print it."""
     if seed is None:
         seed = fresh_seed()
         say(f"seed: {seed}")
@@ -296,8 +297,8 @@ def _seeds(seed: Any, primer: Score | list[Score] | None) -> int | list[int]:
 
 
 def _user_functions(options: dict[str, Any], penalties: Any, processors: Any) -> dict[str, Any]:
-    """Check ``penalties`` and ``processors``, functions of the caller. ``constraints``, the former
-    name of ``penalties``, is taken out of ``options``."""
+    """Check ``penalties`` and ``processors``, the caller's functions. ``constraints``, the former
+    name of ``penalties``, is removed from ``options``."""
     if "constraints" in options:
         warnings.warn("constraints= is now penalties=", FutureWarning, stacklevel=3)
         penalties = options.pop("constraints")
