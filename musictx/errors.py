@@ -1,8 +1,8 @@
 """Exceptions with messages for users.
 
-Every mistake of a user - a wrong option, a missing file, a folder of another vocabulary - raises
-:class:`UserError` with one sentence: the argument, its value, what was expected. The command line
-prints the sentence and exits with ``status``; a traceback means a bug in musictx.
+Every mistake of a user, such as a wrong option or a missing file, raises :class:`UserError` with
+one sentence: the argument, its value and what was expected. The command line prints the sentence
+and exits with the error's ``status``; a traceback means a bug in musictx.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import TypeVar
 File = TypeVar("File")
 Result = TypeVar("Result")
 
-#: The most characters of a value in a message.
+#: The maximal number of characters of a value in a message.
 LONGEST_SHOWN = 200
 
 
 def shown(value: object) -> str:
-    """A value as text for a message, cut to a readable length."""
+    """Return ``value`` as text for a message, cut after :data:`LONGEST_SHOWN` characters."""
     try:
         text = str(value)
     except ValueError:  # Python refuses to print numbers of more than 4,300 digits
@@ -29,13 +29,13 @@ def shown(value: object) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """The message of an exception in one line; the name of its class if there is no message."""
+    """Return the message of an exception in one line, or the name of its class if it has none."""
     return shown(" ".join(str(error).split()) or type(error).__name__)
 
 
 class UserError(ValueError):
-    """A mistake of the user: one sentence with the argument, its value and what was expected. Only
-    this class and its subclasses need to be caught around public functions."""
+    """A mistake of the user, described in one sentence. Callers of public functions need to catch
+    only this class, which includes its subclasses."""
 
     #: The exit status of a command that ends with this error.
     status = 2
@@ -46,7 +46,7 @@ class ConfigError(UserError):
 
 
 class WriteError(UserError):
-    """A file could not be written, such as for a full disk."""
+    """A file could not be written, for example because the disk is full."""
 
     status = 1
 
@@ -63,7 +63,7 @@ class NotNumbers(UserError, FloatingPointError):
 
 class ReadError(UserError):
     """A music file that cannot be read; ``reason`` is a short label for reports. Functions that
-    read bytes raise it without the name of the file, which :func:`musictx.read` adds."""
+    read bytes leave out the name of the file, which :func:`musictx.read` adds to the message."""
 
     def __init__(self, message: str, reason: str = "damaged") -> None:
         super().__init__(message)
@@ -81,9 +81,12 @@ class MusicXmlError(ReadError):
 def each_file(
     files: Sequence[File], process: Callable[[File], Iterable[Result]], done: str
 ) -> Iterator[Result]:
-    """Yield what ``process`` yields for each of ``files``. An error in one of several files does
-    not stop the others, except if the disk is full: at the end one error names all that were not
-    ``done``, such as "rendered"."""
+    """Yield all results of ``process`` for each of ``files``.
+
+    If one of several files raises ``UserError``, the others are still processed, and one error
+    lists all failures at the end: "1 of 3 files not ``done``". Errors with another status, such as
+    a full disk, are raised at once.
+    """
     errors = list[str]()
     for file in files:
         try:

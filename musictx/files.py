@@ -27,41 +27,43 @@ from musictx.errors import ReadError, UserError, WriteError, reason, shown
 PART = ".part-"
 #: Matches the ending of a file, but not the end of the name of a folder, such as .v2 or .11.
 FILE_ENDING = re.compile(r"\.(?!v\d)[a-z][a-z0-9]{1,8}", re.IGNORECASE)
-#: The maximal size of a JSON file in MB, and the maximal depth of its nested values.
+#: The maximal size of a JSON file in MB, and how deeply its values may be nested.
 JSON_MB, DEEPEST = 4, 100
 
 
 def read_bytes(path: str | Path, megabytes: int, limit: str) -> bytes:
-    """Read the file ``path`` of at most ``megabytes``, the value of the option ``limit``.
+    """Read the file ``path``. ``megabytes`` is its maximal size, and ``limit`` what sets this
+    maximum, for the message, such as the name of an option.
 
-    Raises :class:`ReadError` with the reason "cannot be opened" if it is not a file or cannot be
-    read, and "too large", without reading it, if it is larger.
+    Raises :class:`ReadError`: with the reason "cannot be opened" if it is not a file or cannot be
+    read, with "too large", and without reading it, if it is larger.
     """
-    path, most = Path(path), megabytes * 1_000_000
+    path, max_bytes = Path(path), megabytes * 1_000_000
     try:
         if path.exists() and not path.is_file():
             raise OSError("it is a folder" if path.is_dir() else "it is no regular file")
         with path.open("rb") as file:
             size = path.stat().st_size
-            data = file.read(most + 1) if size <= most else b""
-    except (OSError, ValueError) as fault:  # ValueError: a null character in the name
-        why = getattr(fault, "strerror", None) or fault
+            data = file.read(max_bytes + 1) if size <= max_bytes else b""
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        why = getattr(error, "strerror", None) or error
         raise ReadError(f"{shown(path)}: cannot be opened ({why})", "cannot be opened") from None
-    if max(size, len(data)) > most:
+    if max(size, len(data)) > max_bytes:
         raise ReadError(f"{path}: larger than {limit}={megabytes} MB", "too large")
     return data
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
-    """Read a small JSON file with an object. Raises ``UserError`` for any other content."""
-    data = read_bytes(path, JSON_MB, "the size of a description")
+    """Read a JSON file that holds an object, within :data:`JSON_MB` and :data:`DEEPEST`. Raises
+    ``UserError`` for any other content."""
+    data = read_bytes(path, JSON_MB, "the maximal size of a JSON file")
     try:
         value = json.loads(data)
-        for _ in leaves(value):
+        for _ in leaves(value):  # checks the depth
             pass
     except (ValueError, RecursionError) as error:
-        deep = isinstance(error, RecursionError)
-        why = "it is nested too deeply" if deep else reason(error)
+        too_deep = isinstance(error, RecursionError)
+        why = "it is nested too deeply" if too_deep else reason(error)
         raise UserError(f"{path}: cannot be read: {why}") from None
     if not isinstance(value, dict):
         raise UserError(f"{path}: expected entries by name; the file is damaged")
@@ -69,7 +71,8 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 
 def leaves(value: Any, depth: int = DEEPEST) -> Iterator[Any]:
-    """Yield all values in nested lists and dicts. Raises ``ValueError`` beyond ``depth``."""
+    """Yield the values in nested lists and dicts that are neither. Raises ``ValueError`` if they
+    are nested more than ``depth`` levels deep."""
     if not isinstance(value, (dict, list)):
         yield value
         return
@@ -87,11 +90,11 @@ def largest(value: Any) -> float:
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """Yield a hidden path in the folder of ``path``, to write a file there. At the end of the block
-    the file is renamed to ``path``.
+    """Yield a hidden path in the folder of ``path``. The block must write a file there, which is
+    renamed to ``path`` at the end of the block.
 
-    The folder is made if necessary. If the block raises an exception, the hidden file is removed
-    and an old ``path`` stays. Raises :class:`WriteError` if the file cannot be written.
+    The folder is created if necessary. If the block raises an exception, the hidden file is removed
+    and an existing ``path`` stays. Raises :class:`WriteError` if the file cannot be written.
     """
     path = Path(path)
     partial = path.with_name(f"{PART}{uuid.uuid4().hex[:8]}-{path.name}")
@@ -109,7 +112,8 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write ``text`` in UTF-8, line endings unchanged; file names that are no UTF-8, escaped."""
+    """Write ``text`` in UTF-8 without changing line endings. What UTF-8 cannot represent, such as
+    parts of undecodable file names, is escaped."""
     with atomic(path) as partial:
         partial.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
 
@@ -123,7 +127,7 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 def write_table(
     path: str | Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]
 ) -> None:
-    """Write ``rows`` as CSV with a header of ``columns``; other keys are left out."""
+    """Write ``rows`` as CSV with a header. Their keys that are not ``columns`` are left out."""
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -132,26 +136,26 @@ def write_table(
 
 
 def has_ending(out: str | Path, endings: Collection[str]) -> bool:
-    """Whether ``out`` has one of these ``endings`` and is not a folder."""
+    """Whether ``out`` has one of these ``endings`` and is not an existing folder."""
     return Path(out).suffix.lower() in endings and not Path(out).is_dir()
 
 
 def check_ending(out: str, endings: Sequence[str], more: str = "") -> None:
-    """Raise ``UserError`` if ``out`` has a file ending that the command cannot write and would
-    therefore be taken for a new folder. ``more`` is appended to the message."""
-    folder = has_ending(out, endings) or Path(out).is_dir() or out.endswith(("/", os.sep))
-    if not folder and FILE_ENDING.fullmatch(Path(out).suffix):
+    """Raise ``UserError`` if ``out`` has a file ending other than ``endings``, which the command
+    would take for the name of a new folder. ``more`` is appended to the message."""
+    is_valid = has_ending(out, endings) or Path(out).is_dir() or out.endswith(("/", os.sep))
+    if not is_valid and FILE_ENDING.fullmatch(Path(out).suffix):
         raise UserError(
-            f"out={out}: expected a file that ends in {' or '.join(endings)}, or a folder, which "
-            f"is there or ends in /{more}"
+            f"out={out}: expected a file that ends in {' or '.join(endings)}, or a folder that "
+            f"exists or ends in /{more}"
         )
 
 
 def check_writable(folder: str | Path, option: str) -> None:
-    """Raise :class:`WriteError` about ``option`` if no file can be created in ``folder``, and
-    ``UserError`` if it is a file or inside a file.
+    """Raise :class:`WriteError` if no file can be created in ``folder``, the value of ``option``,
+    and ``UserError`` if it is a file or inside a file.
 
-    If the folder does not exist, the nearest existing parent is checked. Nothing is left behind.
+    If the folder does not exist, the nearest existing parent is checked. Nothing is created.
     """
     folder = Path(folder)
     existing = folder
@@ -176,28 +180,28 @@ def cannot_write(what: str | Path, error: OSError) -> UserError:
 
 @contextmanager
 def atomic_folder(
-    folder: str | Path, replaces: Callable[[Path], bool] = lambda old: True
+    folder: str | Path, may_replace: Callable[[Path], bool] = lambda folder: True
 ) -> Iterator[Path]:
-    """Yield a hidden folder next to ``folder``, to fill it. At the end of the block it replaces
-    ``folder``.
+    """Yield a hidden folder next to ``folder`` for the block to fill. At the end of the block it
+    replaces ``folder``.
 
     An old ``folder`` is deleted only after the new one is in its place. If the block raises an
     exception, the hidden folder and new parents are removed and an old folder stays. Hidden folders
     that a killed process left behind are removed. Raises ``UserError`` if ``folder`` is a file, or
-    if it is not empty and ``replaces(folder)`` is false, and :class:`WriteError` if it cannot be
+    if it is not empty and ``may_replace(folder)`` is false, and :class:`WriteError` if it cannot be
     written.
     """
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder}: this is a file; give the name of a folder")
-    if folder.is_dir() and any(folder.iterdir()) and not replaces(folder):
+    if folder.is_dir() and any(folder.iterdir()) and not may_replace(folder):
         raise UserError(
             f"{folder}: there is something else in this folder; give an empty or new one"
         )
     from filelock import FileLock  # imported here, since help must be fast
 
     for abandoned in folder.parent.glob(f"{PART}????????-*{glob.escape(folder.name)}"):
-        with suppress(OSError), FileLock(abandoned / ".lock", timeout=0):  # not if it is in use
+        with suppress(OSError), FileLock(abandoned / ".lock", timeout=0):  # fails if it is in use
             shutil.rmtree(abandoned, ignore_errors=True)
     partial = folder.parent / f"{PART}{uuid.uuid4().hex[:8]}-{folder.name}"
     new_parents = [parent for parent in folder.parents if not parent.exists()]
@@ -221,7 +225,7 @@ def atomic_folder(
 
 
 def _swap(new: Path, folder: Path) -> None:
-    """Replace ``folder`` by ``new``; an old one is deleted only after the new one is in place."""
+    """Replace ``folder`` with ``new``; an old one is deleted only after the new one is in place."""
     if not folder.exists():
         new.rename(folder)
         return

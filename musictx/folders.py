@@ -1,4 +1,4 @@
-"""List the files in folders, in the order of their names, through links too."""
+"""List the files in folders in the order of their names. Symbolic links are followed."""
 
 from __future__ import annotations
 
@@ -20,57 +20,58 @@ class FileEntry(NamedTuple):
 
 
 def walk(
-    root: str | Path, suffixes: tuple[str, ...], real: set[str] | None = None
+    root: str | Path, suffixes: tuple[str, ...], listed: set[str] | None = None
 ) -> Iterator[FileEntry]:
     """Yield the files in ``root`` and its subfolders that end in one of ``suffixes``, sorted by
     name, one folder at a time. Unreadable folders and files are skipped, and names that begin with
     a dot (on some disks macOS adds a ``._x.mid``, which is not MIDI, to x.mid).
 
-    A link to a folder is followed unless the folder is in ``root`` or has been listed, so that each
-    folder is listed once, by its path without links if possible. ``real`` are real paths of other
-    folders that are listed separately; the targets of links are added to it.
+    A link to a folder is followed unless the folder is in ``root`` or in a folder of ``listed``, so
+    that each folder is listed once, by its path without links if possible. ``listed`` are the real
+    paths of folders that are listed otherwise; ``root`` and the targets of links are added to it.
     """
-    real = set() if real is None else real
-    real.add(os.path.realpath(root))
-    return _below(root, "", suffixes, real, False)
+    listed = set() if listed is None else listed
+    listed.add(os.path.realpath(root))
+    return _walk_subfolder(root, "", suffixes, listed, False)
 
 
 def walk_several(roots: Mapping[Path, str], suffixes: tuple[str, ...]) -> Iterator[FileEntry]:
-    """Yield the files in the folders ``roots``, one folder after the other and each only once. The
-    value of a folder in ``roots`` is a prefix of the names of its files."""
-    real = {os.path.realpath(root) for root in roots}
+    """Yield the files in several folders, each file once. ``roots`` maps a folder to a prefix for
+    the names of its files."""
+    listed = {os.path.realpath(root) for root in roots}
     for root, prefix in roots.items():
-        for file in walk(root, suffixes, real):
+        for file in walk(root, suffixes, listed):
             yield file._replace(name=prefix + file.name)
 
 
-def _below(
-    root: str | Path, inside: str, suffixes: tuple[str, ...], real: set[str], linked: bool
+def _walk_subfolder(
+    root: str | Path, subfolder: str, suffixes: tuple[str, ...], listed: set[str], in_link: bool
 ) -> Iterator[FileEntry]:
-    """Yield the files in the folder ``inside`` of ``root``; ``linked`` means that a link has led
-    there."""
+    """Yield the files in ``subfolder`` of ``root``. ``in_link``: whether it was reached through a
+    link."""
     try:
-        with os.scandir(os.path.join(root, inside)) as scanned:
-            entries = [entry for entry in scanned if not entry.name.startswith(".")]
+        with os.scandir(os.path.join(root, subfolder)) as iterator:
+            entries = [entry for entry in iterator if not entry.name.startswith(".")]
     except OSError:
         return
     # With a "/" a folder is sorted like the names of its files: after "a.mid", before "a0.mid"
     for name, entry in sorted((entry.name + "/" * _is_folder(entry), entry) for entry in entries):
         is_link = entry.is_symlink()
         if name.endswith("/"):
-            if linked or is_link:
+            if in_link or is_link:
                 target = os.path.realpath(entry.path)
-                if target in real or (is_link and is_below(target, real)):
+                if target in listed or (is_link and is_below(target, listed)):
                     continue
-                real.add(target)
-            yield from _below(root, inside + name, suffixes, real, linked or is_link)
+                listed.add(target)
+            path = subfolder + name
+            yield from _walk_subfolder(root, path, suffixes, listed, in_link or is_link)
         elif name.lower().endswith(suffixes):
             try:
                 status = entry.stat()
             except OSError:
                 continue
             if stat.S_ISREG(status.st_mode):
-                yield FileEntry(inside + name, entry.path, status.st_size, status.st_mtime_ns)
+                yield FileEntry(subfolder + name, entry.path, status.st_size, status.st_mtime_ns)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -79,12 +80,12 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     return os.path.isdir(entry.path) if is_link else entry.is_dir(follow_symlinks=False)
 
 
-def is_below(folder: str, real: Collection[str]) -> bool:
-    """Whether ``folder`` is in one of ``real`` without a hidden folder between; all are real
-    paths."""
+def is_below(folder: str, parents: Collection[str]) -> bool:
+    """Whether ``folder`` is in one of ``parents`` without a hidden folder between them. All are
+    real paths."""
     path = Path(folder)
     while not path.name.startswith(".") and path != path.parent:
         path = path.parent
-        if str(path) in real:
+        if str(path) in parents:
             return True
     return False

@@ -1,7 +1,7 @@
 """Download and upload models of the Hugging Face hub, ``hf:USER/NAME@REVISION`` (extra ``hub``).
 
-Only the files of a model folder are downloaded, no code and no pickle, and nothing that is larger
-than a model. ``bundle.load`` then checks the folder like any other. The environment variables of
+Only the files of a model folder are downloaded, no code and no pickle, up to :data:`MOST_MB` in
+total. ``bundle.load`` then checks the folder like any other. The environment variables of
 the hub apply: ``HF_ENDPOINT``, ``HF_TOKEN``, ``HF_HOME`` for the cache, ``HF_HUB_OFFLINE`` to use
 only the cache.
 """
@@ -30,9 +30,9 @@ MOST_MB = 4000
 def fetch(name: str, files: Sequence[str], missing: Callable[[Collection[str]], list[str]]) -> Path:
     """Download the ``files`` of the model ``name`` unless they are in the cache; return the folder.
 
-    ``missing`` returns the required files that the file names of a repository lack. Raises
-    ``UserError`` for a malformed name, without huggingface_hub, and, before the download, if the
-    hub does not have the model or it is too large.
+    ``missing(names)`` returns the required files that are not among the ``names`` of files. Raises
+    ``UserError`` for a malformed name, if huggingface_hub is not installed, and, before the
+    download, if the hub does not have the model or it is too large.
     """
     match = _NAME.fullmatch(name)
     if match is None:
@@ -66,9 +66,9 @@ def write_page(folder: Path, card: Mapping[str, Any]) -> None:
     """Write README.md into a model folder: the hub's metadata (licence, library, tags, data set),
     then the text of CARD.md."""
     licence, corpus = str(card.get("licence", "")), card.get("corpus")
-    names = {"CC BY-NC-SA 4.0": "cc-by-nc-sa-4.0", "MIT": "mit", "Apache": "apache-2.0"}
+    identifiers = {"CC BY-NC-SA 4.0": "cc-by-nc-sa-4.0", "MIT": "mit", "Apache": "apache-2.0"}
     metadata = {
-        "license": next((name for word, name in names.items() if word in licence), "other"),
+        "license": next((i for words, i in identifiers.items() if words in licence), "other"),
         "library_name": "musictx",
         "tags": ["music", "midi", "music-transformer", "music-generation"],
     }
@@ -81,14 +81,14 @@ def write_page(folder: Path, card: Mapping[str, Any]) -> None:
 
 def push(folder: Path, repository: str, files: Sequence[str], private: bool) -> str:
     """Upload ``files`` of ``folder`` to the model ``repository``, which is created if necessary.
-    Return its address."""
+    Return its URL. Raises ``UserError`` if the upload fails."""
     if _NAME.fullmatch(PREFIX + repository) is None or "@" in repository:
         raise UserError(f"{shown(repository)}: expected USER/NAME")
     api = _hub(repository).HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     try:
         address = api.create_repo(repository, private=private, exist_ok=True)
         api.upload_folder(repo_id=repository, folder_path=folder, allow_patterns=list(files))
-    except Exception as error:  # as above
+    except Exception as error:  # as in fetch
         raise UserError(f"{repository}: cannot be uploaded ({reason(error)})") from error
     return str(address)
 

@@ -18,8 +18,8 @@ class _CallablePackage(ModuleType):
 
 
 def callable_package(name: str, module: str) -> None:
-    """Let a call of the package ``name`` call the function of this name in ``module``. When Python
-    imports the package, it sets ``musictx.NAME`` to it, which hides the function."""
+    """Make the package ``name`` callable, as the function of the same name in ``module``: when
+    Python imports the package, it sets ``musictx.NAME`` to it, which hides the function."""
     package = sys.modules[name]
     package.__class__ = _CallablePackage
     package.function_module = module  # type: ignore[attr-defined]

@@ -10,22 +10,23 @@ from contextvars import ContextVar
 
 from tqdm import tqdm
 
-#: Seconds between two lines, and before the first line.
-EVERY = 15.0
+#: The least number of seconds between two lines, and before the first.
+INTERVAL = 15.0
 
-#: Called with (name of the work, done, total or None) at every step; an exception ends the work.
+#: Called at every step with the name of the work, the amount done, and the total or ``None``. An
+#: exception ends the work.
 Listener = Callable[[str, float, float | None], None]
-#: If it is set, this function is called with the progress, and nothing is printed.
+#: If set, the listener is called instead of printing.
 LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
 def progress(what: str, unit: str, total: float | None = None) -> Iterator[Callable[..., None]]:
-    """A function ``update(done, total=None)`` that shows the progress of ``what``, counted in
-    ``unit`` (a plural: "windows").
+    """Yield a function ``update(done, total=total)`` that shows the progress of ``what``, counted
+    in ``unit`` (a plural: "windows").
 
-    On a terminal it moves a bar, which disappears at the end. Otherwise it prints a line every
-    :data:`EVERY` seconds, for logs.
+    On a terminal it moves a bar, which disappears at the end. Otherwise it prints a line for logs
+    at most every :data:`INTERVAL` seconds.
     """
     if (listener := LISTENER.get()) is not None:
         yield lambda done, total=total: listener(what, done, total)
@@ -42,13 +43,13 @@ def progress(what: str, unit: str, total: float | None = None) -> Iterator[Calla
 
 
 def _lines(what: str, unit: str, total: float | None) -> Callable[..., None]:
-    """Return a function that prints a line at most every :data:`EVERY` seconds."""
+    """Return a function that prints a line at most every :data:`INTERVAL` seconds."""
     began = last = time.monotonic()
 
     def show(done: float, total: float | None = total) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last < EVERY:
+        if now - last < INTERVAL:
             return
         last = now
         seconds, share = now - began, done / total if total else 0.0
