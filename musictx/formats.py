@@ -1,7 +1,7 @@
 """Read music files of any format as a Score, and write them.
 
-``read`` determines the format mostly from the bytes of a file, ``write`` from the ending of the
-name.
+``read`` determines the format from the bytes of a file, and from its name only if these are
+ambiguous; ``write`` determines it from the ending of the name.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from musictx.notes import Score
 MIDI_SUFFIXES = (".mid", ".midi", ".kar", ".rmi")
 XML_SUFFIXES = (".mxl", ".musicxml", ".xml")
 SUFFIXES = MIDI_SUFFIXES + XML_SUFFIXES
-#: Endings of texts with chords, which :func:`read` reads, too, but not corpora.
+#: Endings of chord sheets. :func:`read` reads them, but corpora do not include them.
 CHORD_SUFFIXES = (".cho", ".chordpro", ".chopro", ".crd", ".pro", ".txt", ".html", ".irealb")
 
 #: Endings of recordings, which cannot be read.
 AUDIO_SUFFIXES = (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aif", ".aiff", ".wma")
 
-#: How :func:`read` calls the function that reads a file, as ``call(function, *arguments)``. After a
-#: call in another process ``repairs`` may be lost.
-CALL: ContextVar[Callable[..., Score]] = ContextVar("call", default=lambda f, *given: f(*given))
+#: Called by :func:`read` as ``call(function, *arguments)``: runs the function that reads a file. It
+#: can be set to one that uses another process; then ``repairs`` may be lost.
+CALL: ContextVar[Callable[..., Score]] = ContextVar("call", default=lambda read, *args: read(*args))
 
 
 def read(
@@ -46,13 +46,13 @@ def read(
     """Read a :class:`Score` from a file, its bytes, or an object of another library.
 
     source   the path of a MIDI file (.mid, .midi, .kar, .rmi), of a MusicXML file (.musicxml, .xml,
-             .mxl) or of a text with chords (ChordPro, iReal Pro, ``| C | Am7 |``; its Score has no
+             .mxl) or of a chord sheet (ChordPro, iReal Pro, ``| C | Am7 |``; its Score has no
              notes); the bytes of such a file, or a file object; a ``mido.MidiFile``, a
              ``pretty_midi.PrettyMIDI`` or a Score
-    limits   limits of the memory and time for a file
-    repairs  counts repairs of a damaged MIDI file (see :func:`musictx.midi.read`), and notation of
-             other files that is not played as written
-    repeats  whether repeats, D.C. and D.S. of MusicXML are played
+    limits   limits of memory and time for one file; by default those of ``Limits()``
+    repairs  a Counter to which this function adds the repairs of a damaged MIDI file (see
+             :func:`musictx.midi.read`), and notation that is not played as written
+    repeats  whether to play repeats, D.C. and D.S. in MusicXML and chord sheets
 
     Raises :class:`ReadError`, whose ``reason`` is a short label, for a file that cannot be read,
     and :class:`UserError` for a ``source`` that is not music. ::
@@ -71,7 +71,7 @@ def read(
     if isinstance(source, (str, os.PathLike)):
         return CALL.get()(_read_file, Path(source), limits, repairs, repeats)
     if callable(getattr(source, "read", None)):
-        source = _content(source, limits)
+        source = _read_all(source, limits)
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _parse(bytes(source), None, limits, repairs, repeats)
     # An object of another library is written to a MIDI file in memory, which is then read.
@@ -82,7 +82,7 @@ def read(
             source.save(file=out) if is_mido else source.write(out)
         except Exception as error:  # the libraries raise many kinds
             name, why = type(source).__name__, reason(error)
-            raise UserError(f"read: {name}: no MIDI file can hold it ({why})") from None
+            raise UserError(f"read: {name}: cannot be converted to MIDI ({why})") from None
         return _parse(out.getvalue(), None, limits, repairs, repeats)
     raise UserError(
         f"read: cannot read {type(source).__name__}; expected a path, bytes, a file, "
@@ -91,9 +91,8 @@ def read(
 
 
 def not_played(path: str | Path, repairs: Counter[str]) -> str:
-    """Return a message that some marks of the notation in ``path`` are not played, from the
-    ``repairs`` of :func:`read`. Empty for MIDI files, whose repairs are in the report of prepare.
-    """
+    """Return a message with the notation in ``path`` that is not played as written, the ``repairs``
+    of :func:`read`. Empty without any, and for MIDI files, whose repairs ``prepare`` reports."""
     if not repairs or str(path).lower().endswith(MIDI_SUFFIXES):
         return ""
     return f"{path}: not played as written: {'; '.join(repairs)}"
@@ -102,16 +101,15 @@ def not_played(path: str | Path, repairs: Counter[str]) -> str:
 def _parse(
     data: bytes, path: Path | None, limits: Limits, repairs: Counter | None, repeats: bool
 ) -> Score:
-    """Read ``data``, the bytes of the file ``path`` if they are from a file. The bytes determine
-    the format, the name only if they are ambiguous."""
+    """Read ``data``, the contents of the file ``path``; ``None``: they are not from a file."""
     name = path.name.lower() if path else ""
     try:
-        if data[:4] not in (b"MThd", b"RIFF"):  # packages are imported only for their files
+        if data[:4] not in (b"MThd", b"RIFF"):  # other packages are imported only for their files
             is_xml, is_ireal = looks_like_xml(data), b"irealb" in data and b"<score-" not in data
             if "chords" in registry.READERS and (is_ireal or not is_xml):
-                texts = registry.load(registry.READERS["chords"])
-                if is_ireal or name.endswith(CHORD_SUFFIXES) or texts.looks_like(data):
-                    return texts.read(data, repeats=repeats, repairs=repairs)
+                sheets = registry.load(registry.READERS["chords"])
+                if is_ireal or name.endswith(CHORD_SUFFIXES) or sheets.looks_like(data):
+                    return sheets.read(data, repeats=repeats, repairs=repairs)
             if is_xml or name.endswith(XML_SUFFIXES):
                 return _notation().read(data, limits=limits, repeats=repeats, repairs=repairs)
         if data[:4] != b"MThd" and (name.endswith(AUDIO_SUFFIXES) or data[8:12] == b"WAVE"):
@@ -119,7 +117,7 @@ def _parse(
         from musictx import midi
 
         return midi.read(data, limits=limits, repairs=repairs)
-    except ReadError as error:  # the functions that read bytes do not know where they are from
+    except ReadError as error:  # functions that read bytes do not know the name of the file
         raise type(error)(f"{path or 'the given bytes'}: {error}", error.reason) from None
 
 
@@ -131,23 +129,23 @@ def _notation() -> Any:
 
 
 def has_notation(score: Score) -> bool:
-    """Whether ``score`` keeps to beats, so that :func:`write` can write it as notation."""
+    """Whether ``score`` is on a grid of beats, so that :func:`write` can write it as notation."""
     return "notation" in registry.READERS and bool(_notation().has_notation(score))
 
 
-def _content(file: Any, limits: Limits) -> bytes:
-    """Read a file object from its current position."""
+def _read_all(file: Any, limits: Limits) -> bytes:
+    """Read a file object from its current position to its end."""
     if isinstance(file, io.TextIOBase):
-        raise UserError("read: this file gives text; open it in binary mode, open(path, 'rb')")
+        raise UserError("read: this file is open as text; open it in binary mode, open(path, 'rb')")
     megabytes = max(limits.midi_mb, limits.xml_mb)
     data = bytearray()
     try:
-        while part := file.read(megabytes * 1_000_000 + 1 - len(data)):  # a pipe may give less
+        while part := file.read(megabytes * 1_000_000 + 1 - len(data)):  # a pipe may return less
             data += part
     except (OSError, ValueError, TypeError) as error:
         raise ReadError(f"the file: cannot be read ({error})", "cannot be opened") from None
     if len(data) > megabytes * 1_000_000:
-        raise ReadError(f"the file: larger than the {megabytes} MB of its limits", "too large")
+        raise ReadError(f"the file: larger than {megabytes} MB, see limits", "too large")
     return bytes(data)
 
 
@@ -182,7 +180,7 @@ def to_bytes(score: Any, suffix: str = ".mid") -> bytes:
 
         musictx.read(io.BytesIO(musictx.to_bytes(score)))
     """
-    score = _score(score, "to_bytes")
+    score = _as_score(score, "to_bytes")
     if str(suffix) in (".mid", ".midi"):
         from musictx import midi
 
@@ -192,27 +190,27 @@ def to_bytes(score: Any, suffix: str = ".mid") -> bytes:
     raise UserError(f"suffix={shown(repr(suffix))}: expected .mid, .midi, .musicxml or .xml")
 
 
-def _score(music: Any, name: str) -> Score:
+def _as_score(music: Any, function: str) -> Score:
     score = getattr(music, "score", music)
     if not isinstance(score, Score):
-        raise UserError(f"{name}: {type(score).__name__} is no music; expected a Score or a Sample")
+        raise UserError(f"{function}: expected a Score or a Sample, not {type(score).__name__}")
     return score
 
 
 def write(score: Any, path: str | Path) -> Path:
-    """Write a Score, or a generated Sample, in the format of the ending of ``path``; return the
-    path.
+    """Write a Score, or a generated Sample, to ``path``, whose ending determines the format. Return
+    the path.
 
     .mid, .midi      a MIDI file (:func:`musictx.midi.to_bytes`)
-    .musicxml, .xml  notation, of music on a grid of beats (:func:`musictx.musicxml.to_bytes`)
-    .wav, .png       sound, and a piano roll (the optional component ``musictx/render``)
+    .musicxml, .xml  notation, for music on a grid of beats (:func:`musictx.musicxml.to_bytes`)
+    .wav, .png       audio; a piano roll (both from the optional component ``musictx/render``)
 
     The file is written atomically. Raises :class:`UserError` for any other ending, and if ``score``
     is not music. ::
 
         musictx.write(score, "song.musicxml")
     """
-    score = _score(score, "write")
+    score = _as_score(score, "write")
     if not isinstance(path, (str, os.PathLike)) or "\0" in os.fspath(path):
         raise UserError(f"path={shown(repr(path))}: expected the name of a file, such as song.mid")
     path = Path(os.path.expanduser(path))
@@ -254,8 +252,8 @@ def find(folder: str | Path) -> list[Path]:
 
 
 def music_files(path: str, option: str) -> list[str]:
-    """``path``, the value of ``option``; if it is a folder, the music files in it. Raises
-    ``UserError`` for a folder without music."""
+    """Return [``path``], or the music files in ``path`` if it is a folder. Raises ``UserError``
+    about ``option`` for a folder without music."""
     folder = Path(path).expanduser()
     if not folder.is_dir():
         return [path]

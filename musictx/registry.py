@@ -1,4 +1,4 @@
-"""The registry of everything that optional components add, by import path.
+"""The registry of what optional components add, by import path.
 
 ``chorale``, ``evaluate``, ``live``, ``mcp``, ``musicxml``, ``render``, ``songs``, ``speed`` and
 ``studio`` are optional components: the core never imports them (``lint-imports`` checks this) and
@@ -22,14 +22,14 @@ def is_present(path: str) -> bool:
 
 
 class Table(dict[str, str]):
-    """Name -> import path, of those ``paths`` whose component exists."""
+    """Name -> import path, for those ``paths`` whose component exists."""
 
     def __init__(self, **paths: str) -> None:
         super().__init__({name: path for name, path in paths.items() if is_present(path)})
         self._paths = paths
 
     def missing(self, name: str) -> str:
-        """The end of an error message: that the component which has ``name`` is missing."""
+        """The end of an error message about ``name``, whose component is missing."""
         folder = "/".join(self._paths[name].split(".")[:2])
         return f"expected the folder {folder}, which is missing"
 
@@ -64,19 +64,19 @@ ATTENTION = Table(
 )
 #: The implementation for a single query over earlier keys, which those above lack.
 DECODING = Table(decode="musictx.speed.decode")
-#: Modules that make a group of ids one step of the layers (``model.transformer``).
+#: Classes that let the layers process a group of ids as one token (``model.transformer``).
 GROUPS = Table(cascade="musictx.songs.grouped:Cascade")
-#: Faster implementations of a step of decoding, in order of preference. Their members are those of
-#: ``NativeStep``; ``sampling.engine.Decoder`` uses them.
+#: Faster implementations of a step of decoding for ``sampling.engine.Decoder``, in order of
+#: preference. Their interface is that of ``NativeStep``.
 STEPS = Table(native="musictx.speed.step:NativeStep")
-#: Inputs other than a melody that can be accompanied -> the function (score, options) that makes
-#: the ``apps.tasks.Task``.
+#: What can be accompanied other than a melody -> the function (score, options) that returns the
+#: ``apps.tasks.Task``.
 CHARTS = Table(chords="musictx.songs.infill:under_chords")
 #: Tokenizer -> the class of its training tasks (``data.tasks.Tasks``).
 TRAINING_TASKS = Table(notes="musictx.songs.bar_tasks:BarTasks")
 #: The function that tracks beats in a Score without usable tempo marks (``grid.in_time``).
 TRACKERS = Table(beats="musictx.songs.tracking:tracked")
-#: Measures and distributions of compare for music on a grid.
+#: Measures and distributions of ``compare`` for music on a grid.
 IN_BARS = Table(
     measures="musictx.songs.measures:MEASURES",
     distributions="musictx.songs.measures:DISTRIBUTIONS",
@@ -85,12 +85,12 @@ IN_BARS = Table(
 SCANNERS = Table(midi="musictx.speed.stretches:Stretches")
 #: Modules that read files other than MIDI.
 READERS = Table(chords="musictx.songs.chord_files", notation="musictx.musicxml")
-#: Ending of a file name -> the function (score, path, **options) that writes sound or a picture;
-#: options of pictures are ``seam`` and ``end``, the seconds at which new music begins and ends.
+#: Ending of a file name -> the function (score, path, **options) that writes sound or an image. The
+#: options of images are ``seam`` and ``end``, the seconds at which new music begins and ends.
 WRITERS = Table(**{".wav": "musictx.render.audio:write", ".png": "musictx.render.pianoroll:draw"})
-#: Measures of compare for special music: subclasses of ``evaluate.compare.GeneralMeasures``.
+#: Measures of ``compare`` for a kind of music: subclasses of ``evaluate.compare.GeneralMeasures``.
 MEASURES = Table(chorales="musictx.chorale.evaluation:ChoraleMeasures")
-#: Tasks of compare for these measures -> the function that makes a sample for each piece.
+#: Tasks of ``compare`` with these measures -> the function that returns a sample for each piece.
 TASKS = Table(harmonise="musictx.chorale.evaluation:harmonised")
 #: Heading in the report of doctor -> the function that returns a sentence about this machine.
 CHECKS = Table(
@@ -101,7 +101,7 @@ CHECKS = Table(
         "browser": "musictx.studio.program:check",
     }
 )
-#: Folders of YAML files, in addition to ``conf/``; folders of models.
+#: The folders ``conf`` and ``models`` of the components: YAML files of options; included models.
 CONF, MODELS = (
     [folder for package in ("chorale", "songs") if (folder := _HERE / package / name).is_dir()]
     for name in ("conf", "models")

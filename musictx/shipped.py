@@ -1,5 +1,5 @@
-"""Find model folders: by path, the newest one, or a model that comes with musictx or an optional
-component; and the included melodies and opening."""
+"""Find model folders: by path, the newest trained one, or one included in musictx or an optional
+component. Also find the included examples of music."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILES = ("model.safetensors", "config.json", "tokenizer.json", "CARD.md")
 REQUIRED = FILES[:3]
 CONTENTS = "a model folder holds " + ", ".join(FILES) + " and is written by musictx train"
 _HERE = Path(__file__).resolve().parent
-#: The default model before a model was trained, and the one for music on the beats of its file.
+#: The included models for new music and performances, and for music that follows a beat grid.
 DEFAULT, ON_BEATS = "piano", "song"
 #: Models whose weights and generated music are under CC BY-NC-SA 4.0.
 NON_COMMERCIAL = ("piano",)
@@ -42,10 +42,11 @@ def models() -> dict[str, Path]:
 
 
 def default(tokenizer: str | None = None, *, in_bars: bool = False) -> Path | None:
-    """Return the included model folder for new music and performances, or for music ``in_bars``,
-    or the first one with this ``tokenizer``; None if there is none."""
+    """Return the folder of the included model to use by default: :data:`DEFAULT`, or
+    :data:`ON_BEATS` for music ``in_bars``, or the first one with this ``tokenizer``. ``None`` if
+    there is none."""
     included = models()
-    for name in [ON_BEATS] * in_bars + [DEFAULT]:
+    for name in (ON_BEATS, DEFAULT) if in_bars else (DEFAULT,):
         if tokenizer is None and name in included:
             return included[name]
     return next((path for path in included.values() if tokenizer in (None, _tokenizer(path))), None)
@@ -73,10 +74,10 @@ def locate(folder: str | Path) -> Path:
         folder = hub.fetch(name, FILES, missing)
     elif name in (included := models()) and not (is_model(folder) or is_model(folder / "model")):
         folder = included[name]  # a folder of music may have this name, too
-    elif not os.path.isdir(folder):  # os.path: False for names that are impossible for files
+    elif not os.path.isdir(folder):  # os.path, unlike Path, returns False for impossible names
         raise UserError(
-            f"{shown(folder)}: no such model folder ({CONTENTS}), nor a model that comes with "
-            f"musictx ({', '.join(included) or 'none'})"
+            f"{shown(folder)}: no such model folder ({CONTENTS}), nor an included model "
+            f"({', '.join(included) or 'none'})"
         )
     if not is_model(folder) and is_model(folder / "model"):
         folder = folder / "model"
@@ -88,7 +89,8 @@ def locate(folder: str | Path) -> Path:
 def model_folder(
     path: str | None, tokenizer: str | None = None, *, in_bars: bool = False, option: str = "model"
 ) -> Path:
-    """Return the model folder ``path``; None: :func:`find_latest`. Errors begin with ``option``."""
+    """Return the model folder at ``path`` (:func:`locate`); ``None``: :func:`find_latest`. Error
+    messages begin with ``option``."""
     if path is None:
         return find_latest(tokenizer=tokenizer, in_bars=in_bars)
     try:
