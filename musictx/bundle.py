@@ -4,13 +4,13 @@
 
     model.safetensors   the weights, each tensor once (tied ones are tied again when loading)
     config.json         format and musictx version, the options of the model, the card as data.
-                        What follows from the tokens is computed when loading
+                        Arguments that follow from the tokenizer are computed when loading
     tokenizer.json      the tokenizer's config and the fingerprint of its vocabulary
-    CARD.md             the card for people
+    CARD.md             the card as text
 
-A model folder has no pickle, and it can only name classes of musictx and of the modules in
+A model folder contains no pickle, and it can only name classes of musictx and of the modules in
 MUSICTX_TRUST. Loading is strict (:mod:`musictx.untrusted`): it refuses tensors that are missing,
-unknown, broken or of a wrong shape, and a vocabulary other than that of the training.
+unknown, not finite or of a wrong shape, and a vocabulary other than that of training.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = ["FILES", "FORMAT", "Bundle", "load", "locate", "read_config", "save"]
 
 #: Incremented whenever older versions of musictx cannot read new folders.
 FORMAT = 4
-#: Format 3 also holds what follows from the tokens.
+#: Format 3 also stores the arguments of the network that follow from the tokenizer.
 _READABLE = (3, FORMAT)
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -55,7 +55,8 @@ _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch
 class Bundle:
     """A loaded model folder, as :func:`load` returns it.
 
-    model      in evaluation mode, without gradients; ``model.train().requires_grad_()`` to train it
+    model      in evaluation mode and without gradients; ``model.train().requires_grad_()`` makes it
+               trainable
     tokenizer  with the vocabulary of the model
     card       the contents of ``CARD.md`` as data: title, licence, corpus, training, numbers
     folder     path of the model folder
@@ -77,7 +78,7 @@ class Bundle:
 
     @property
     def corpus(self) -> dict[str, Any]:
-        """The card's entry about the corpus; an empty dict if it is missing or a text."""
+        """The card's entry about the corpus; an empty dict if it is missing or a string."""
         corpus = self.card.get("corpus")
         return corpus if isinstance(corpus, dict) else {}
 
@@ -87,16 +88,16 @@ class Bundle:
         return CorpusStats.of(self.card.get("note_limits"))
 
     def save_pretrained(self, folder: str | Path) -> Path:
-        """Write a model folder in float32 as :func:`save` does, with README.md, the page of the
-        hub."""
+        """Write a model folder in float32 as :func:`save` does, and README.md, its page on the
+        Hugging Face hub. Return the path."""
         from musictx import hub
 
-        written = save(folder, self.model, self.tokenizer, self.card)
-        hub.write_page(written, self.card)
-        return written
+        folder = save(folder, self.model, self.tokenizer, self.card)
+        hub.write_page(folder, self.card)
+        return folder
 
     def push_to_hub(self, repository: str, *, private: bool = False) -> str:
-        """Upload the model as USER/NAME to the Hugging Face hub and return its address."""
+        """Upload the model to ``repository``, USER/NAME on the Hugging Face hub; return its URL."""
         from musictx import hub
 
         with tempfile.TemporaryDirectory() as scratch:
@@ -117,14 +118,14 @@ def save(
 ) -> Path:
     """Write a model folder atomically and return its path. An existing model folder is replaced.
 
-    card   numbers, texts, lists and dicts; paths, numpy scalars and dataclasses are converted.
+    card   numbers, strings, lists and dicts; paths, numpy scalars and dataclasses are converted.
            Well-known keys, all optional: ``title``, ``summary``, ``command``, ``corpus`` (with
            ``path`` and ``shards``), ``training``, ``numbers``, ``licence``. Other keys are allowed.
     dtype  of the weights in the file: float32, float16 or bfloat16 (half the size), or int8 (a
            quarter: matrices as bytes with a scale for each row, other tensors in float16)
 
-    Raises ``UserError`` for a tokenizer of another size and for a folder with other files, and
-    ``WriteError`` if the folder cannot be written.
+    Raises ``UserError`` if the vocabulary has another size than the model's, or if ``folder`` holds
+    anything but a model, and ``WriteError`` if it cannot be written.
     """
     folder = Path(folder)
     if dtype not in (*_DTYPES, "int8"):
@@ -135,7 +136,7 @@ def save(
             f"{model.config.vocab_size}; save the tokenizer the model was trained with"
         )
     vocabulary = {"fingerprint": tokenizer.fingerprint, "size": tokenizer.vocabulary.size}
-    config = untrusted.plain(
+    config = untrusted.to_json_types(
         {
             "format": FORMAT,
             "musictx": __version__,
@@ -145,26 +146,27 @@ def save(
             "card": card,
         }
     )
-    tokenizer_entries = untrusted.plain(vocabulary | {"config": tokenizer.to_config()})
+    tokenizer_entries = untrusted.to_json_types(vocabulary | {"config": tokenizer.to_config()})
     with atomic_folder(folder, is_model) as temporary:
         weights = temporary / "model.safetensors"
         try:
-            save_file(_weights(model, dtype), weights, metadata={"format": "pt"})
+            save_file(_stored_tensors(model, dtype), weights, metadata={"format": "pt"})
         except SafetensorError as error:  # safetensors raises it for a full disk
             raise WriteError(f"{folder}: cannot be written: {error}") from None
         config_text = json.dumps(config, indent=1, ensure_ascii=False)
         write_text(temporary / "config.json", config_text + "\n")
         write_text(temporary / "tokenizer.json", json.dumps(tokenizer_entries, indent=1) + "\n")
         write_text(temporary / "CARD.md", card_text(config, tokenizer_entries, model))
-        # Only the owner may read a file that safetensors has written.
+        # safetensors lets only the owner read its files.
         weights.chmod((temporary / "config.json").stat().st_mode)
     return folder
 
 
-def _weights(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
-    """Return the tensors of the file; tied tensors once, so that they are tied again on loading."""
+def _stored_tensors(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
+    """Return the tensors of ``model`` by name, converted to ``dtype``; tied tensors only once."""
     float_dtype = _DTYPES.get(dtype, torch.float16)
-    weights = {name: tensor.detach().cpu() for name, tensor in untrusted.tensors(model).items()}
+    tensors = untrusted.unique_tensors(model)
+    weights = {name: tensor.detach().cpu() for name, tensor in tensors.items()}
     stored = rounding.as_bytes(weights) if dtype == "int8" else {}
     stored |= {
         name: (tensor.to(float_dtype) if tensor.is_floating_point() else tensor).contiguous()
@@ -178,21 +180,21 @@ def _weights(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
 
 
 def load(folder: str | Path, device: str = "cpu") -> Bundle:
-    """Read a model folder.
+    """Load a model folder.
 
     folder  path of a model folder or run folder, name of an included model, or
-            ``hf:USER/NAME@REVISION`` of the Hugging Face hub
-    device  auto, cpu, cuda, mps, ...
+            ``hf:USER/NAME@REVISION`` on the Hugging Face hub
+    device  auto (the fastest), cpu, cuda, mps, ...
 
-    The model is in evaluation mode, and its weights are converted to float32. Raises ``UserError``
-    if the folder is missing, incomplete or of another format, or if its vocabulary or weights do
-    not fit the model. ::
+    The model is in evaluation mode, with weights in float32. Raises ``UserError`` if the folder is
+    missing, incomplete or of another format, if its vocabulary or weights do not fit the model, or
+    if the device is not usable. ::
 
         bundle = musictx.load("piano")
         logits = bundle.model(torch.tensor([[1]]))
     """
     if not isinstance(folder, (str, os.PathLike)) or "\0" in os.fspath(folder):
-        raise UserError(f"model: {type(folder).__name__} is no model; expected a folder or a name")
+        raise UserError(f"model: expected a folder or a name, not {type(folder).__name__}")
     chosen_device = choose_device(device)
     folder = locate(folder)
     config = read_config(folder)
@@ -200,13 +202,13 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     weights = folder / "model.safetensors"
     stored = untrusted.read_header(weights)
     arguments = config["model"]
-    with untrusted.reading(folder / "config.json"):
+    with untrusted.errors_about(folder / "config.json"):
         untrusted.check_arguments(arguments, tokenizer)
         options = NetworkConfig(**arguments).chosen()
-        if options["attention"] != "reference":  # another machine may lack any other one
+        if options["attention"] != "reference":  # others may be unavailable on this machine
             options["attention"] = "auto"
         model = untrusted.build(for_tokens(options, tokenizer), stored)
-    untrusted.check_tensors(untrusted.tensors(model), stored, weights)
+    untrusted.check_tensors(untrusted.unique_tensors(model), stored, weights)
     _load_weights(model, weights)
     model = model.to(device=chosen_device, dtype=torch.float32).eval().requires_grad_(False)
     return Bundle(model=model, tokenizer=tokenizer, card=config["card"], folder=folder)
@@ -239,7 +241,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         number, version = (str(config.get(key))[:20] for key in ("format", "musictx"))
         raise UserError(
             f"{path}: format {number}, written by musictx {version}; expected format {FORMAT}: "
-            f"install that musictx, or train the model again ({CONTENTS})"
+            f"install that version, or train the model again ({CONTENTS})"
         )
     for key in ("model", "vocabulary"):
         if not isinstance(config.get(key), dict):
@@ -254,7 +256,7 @@ def _read_tokenizer(path: Path, config: Mapping[str, Any]) -> Tokenizer:
     another vocabulary."""
     arguments = read_options(path)
     untrusted.check_import(arguments.get("name", ""), f"{path}: tokenizer.name")
-    with untrusted.reading(path):
+    with untrusted.errors_about(path):
         tokenizer = build_tokenizer(**arguments)
     if tokenizer.fingerprint != (trained := config["vocabulary"].get("fingerprint")):
         raise UserError(
@@ -266,12 +268,12 @@ def _read_tokenizer(path: Path, config: Mapping[str, Any]) -> Tokenizer:
 
 
 def _load_weights(model: nn.Module, path: Path) -> None:
-    """Copy the weights of a file into ``model``. Their names and shapes were checked before."""
+    """Copy the weights of a file into ``model``; their names and shapes have been checked."""
     try:
         stored = rounding.of_bytes(load_file(path))
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path}: cannot be read as safetensors: {error}") from None
-    for name, tensor in untrusted.tensors(model).items():
+    for name, tensor in untrusted.unique_tensors(model).items():
         if not torch.isfinite(stored[name].to(tensor.dtype)).all():
             raise UserError(f"{path}: {name} holds numbers that are not finite (NaN or infinity)")
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The card of a model: its corpus, training and licence, as data and as the text of CARD.md."""
+"""The model card: corpus, training and licence of a model, as data and as the text of CARD.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import yaml
 from torch import nn
 
 from musictx.errors import UserError, shown
-from musictx.untrusted import check_import, fits
+from musictx.untrusted import check_import, has_type
 
 Number = Annotated[float, 0, 1e9]
 Pitch = Annotated[int, 0, 127]
@@ -17,8 +17,8 @@ Pitch = Annotated[int, 0, 127]
 Program = Annotated[int, 0, 128]
 #: "skyline" (the highest notes) or the program of the melody.
 Melody = Annotated[str, "skyline|[0-9]{1,2}|1[01][0-9]|12[0-7]"]
-#: For each of eight kinds of drums (version 1.0: six) the share of bars with a stroke at each 24th,
-#: in ninths.
+#: Eight kinds of drums (six in version 1.0), each with a digit for each of 24 places in a bar: the
+#: share of bars that have a stroke there, in ninths (``songs/drummers.py``).
 Drummer = Annotated[str, "[0-9]{24}( [0-9]{24}){5}( [0-9]{24} [0-9]{24})?"]
 
 
@@ -46,7 +46,8 @@ ENTRIES: dict[str, Any] = {
 
 
 def check_card(card: Any, where: str, entries: Mapping[str, Any] = ENTRIES) -> None:
-    """Raise ``UserError`` unless the ``entries`` of ``card`` have their types."""
+    """Raise ``UserError`` unless the values in ``card`` have the types of ``entries``. Error
+    messages begin with ``where``."""
     if not isinstance(card, dict):
         raise UserError(f"{where}={shown(card)}: expected entries by name")
     for name, kind in entries.items():
@@ -55,7 +56,7 @@ def check_card(card: Any, where: str, entries: Mapping[str, Any] = ENTRIES) -> N
             continue
         if isinstance(kind, dict):
             check_card(value, f"{where}.{name}", kind)
-        elif not fits(value, kind):
+        elif not has_type(value, kind):
             raise UserError(f"{where}.{name}={shown(value)}: expected what musictx train writes")
     if entries is ENTRIES["corpus"]:
         check_import(card.get("name"), f"{where}.name")
@@ -65,7 +66,7 @@ def card_text(config: Mapping[str, Any], tokenizer: Mapping[str, Any], model: nn
     """Return the text of CARD.md from the contents of config.json and tokenizer.json."""
     card = dict(config["card"])
     if "drummers" in card:
-        card["drummers"] = [*card["drummers"]]  # their names
+        card["drummers"] = [*card["drummers"]]  # only the names
     parameters = sum(p.numel() for p in {id(p): p for p in model.parameters()}.values())
     lines = [f"# {card.pop('title', 'A Music Transformer')}", ""]
     if summary := card.pop("summary", None):

@@ -1,8 +1,8 @@
-"""Check model folders from strangers before a network is built from them.
+"""Check model folders of unknown origin before a network is built from them.
 
-Their files contain JSON and tensors (safetensors), never code, and only classes of musictx and of
-the modules in MUSICTX_TRUST are imported. Building a network takes little more memory than its
-stored weights, and their names and shapes must be those of the network.
+Their files contain JSON and tensors (safetensors), never code. Only classes of musictx and of the
+modules in MUSICTX_TRUST are imported. Building a network takes little more memory than its stored
+weights, whose names and shapes must be those of the network.
 """
 
 from __future__ import annotations
@@ -33,20 +33,22 @@ from musictx.model.rounding import SCALES
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Environment variable: modules, separated by commas, whose classes model folders may name.
+#: Environment variable: comma-separated modules whose classes model folders may name.
 TRUST = "MUSICTX_TRUST"
 #: The maximal number of tensors in a file of weights.
 _MOST_TENSORS = 10_000
 #: The largest number in the arguments of a network, such as a width, context or distance.
 _LARGEST = 2**20
-#: The numbers that a tensor counts as at least, and those of tables that are not stored.
-_TENSOR, _TABLES = 1000, 10**7
-#: The dtypes that can be read, by their names in safetensors; I8 needs a tensor of scales.
+#: In :class:`_Bounded`, a smaller tensor counts as this many numbers.
+_TENSOR_NUMBERS = 1000
+#: The numbers that a network may have in tables that are not stored.
+_TABLE_NUMBERS = 10**7
+#: The names in safetensors of dtypes that can be read; I8, too, with a tensor of scales.
 _STORED_DTYPES = ("F32", "F16", "BF16", "F64", "I64", "I32", "BOOL")
 
 
 class Stored(NamedTuple):
-    """A tensor in a file of weights; ``dtype`` is a name of safetensors."""
+    """A tensor in a file of weights; ``dtype`` is its name in safetensors."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -55,8 +57,8 @@ class Stored(NamedTuple):
 # ------------------------------------------------------------------------------- text files
 
 
-def plain(value: Any) -> Any:
-    """Convert ``value`` to numbers, texts, lists and dicts, the values of JSON."""
+def to_json_types(value: Any) -> Any:
+    """Convert ``value`` to the types of JSON: numbers, strings, lists and dicts."""
     return json.loads(json.dumps(value, default=_as_json))
 
 
@@ -70,31 +72,31 @@ def _as_json(value: Any) -> Any:
     return list(value) if isinstance(value, (set, frozenset)) else str(value)
 
 
-def fits(value: Any, kind: Any) -> bool:
-    """Whether a value of JSON has the type ``kind``, with the bounds and patterns of
-    ``Annotated``. A whole number is a float, too, but a bool is no number."""
+def has_type(value: Any, kind: Any) -> bool:
+    """Whether a value of JSON has the type ``kind``. ``Annotated`` types have bounds or a pattern.
+    An int is also a valid float, but a bool is not a number."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated and arguments[0] is str:
         _, pattern = arguments
         return type(value) in (str, int) and re.fullmatch(pattern, str(value)[:200]) is not None
     if origin is Annotated:
         number, low, high = arguments
-        return fits(value, number) and low <= value <= high
+        return has_type(value, number) and low <= value <= high
     if origin is dict:
-        return isinstance(value, dict) and all(fits(v, arguments[1]) for v in value.values())
+        return isinstance(value, dict) and all(has_type(v, arguments[1]) for v in value.values())
     if origin is list or arguments[1:] == (...,):
-        return isinstance(value, (list, tuple)) and all(fits(v, arguments[0]) for v in value)
+        return isinstance(value, (list, tuple)) and all(has_type(v, arguments[0]) for v in value)
     if origin is UnionType:
-        return any(fits(value, alternative) for alternative in arguments)
+        return any(has_type(value, alternative) for alternative in arguments)
     if origin is tuple:
         has_length = isinstance(value, list) and len(value) == len(arguments)
-        return has_length and all(map(fits, value, arguments))
+        return has_length and all(map(has_type, value, arguments))
     return kind is Any or type(value) is kind or (kind is float and type(value) is int)
 
 
 def check_import(name: Any, what: str) -> None:
-    """Raise ``UserError`` for the import path of a class, ``module:Class``, unless its module is
-    trusted: importing and calling any class could do any harm."""
+    """Raise ``UserError`` if ``name`` is an import path, ``module:Class``, whose module is not
+    trusted, since importing or calling it may run any code. ``what`` begins the message."""
     module, colon, _ = str(name).partition(":")
     if colon and module not in os.environ.get(TRUST, "").split(","):
         raise UserError(
@@ -128,7 +130,7 @@ def check_arguments(arguments: Mapping[str, Any], tokenizer: Tokenizer) -> None:
     for field in fields(NetworkConfig):
         name, kind = field.name, kinds[field.name]
         value = arguments.get(name, field.default)
-        if not fits(value, kind):
+        if not has_type(value, kind):
             raise _wrong(name, arguments.get(name), f"a value of type {field.type}")
         if kind is int and value < 1:
             raise _wrong(name, value, "a number above 0")
@@ -150,18 +152,19 @@ def _check_position(position: Mapping[str, Any], tokenizer: Tokenizer) -> None:
     if "_target_" in position:
         raise _wrong("position", position, "a name")
     check_import(position.get("name"), "model.position.name")
-    # In folders of format 3.
-    if "coordinates" in position and position["coordinates"] != plain(token_coordinates(tokenizer)):
+    # Folders of format 3 store coordinates.
+    is_stored, stored = "coordinates" in position, position.get("coordinates")
+    if is_stored and stored != to_json_types(token_coordinates(tokenizer)):
         raise _wrong("position", position, "the coordinates of the tokens")
 
 
 def _check_feature(feature: Mapping[str, Any], tokenizer: Tokenizer) -> None:
-    """A feature has options, which may be chosen; folders of format 3 also have the arguments that
-    follow from the tokens."""
+    """Raise ``UserError`` unless the import path of ``feature`` is trusted and its arguments that
+    follow from the tokens, which only folders of format 3 store, are right."""
     if not isinstance(feature.get("name"), str):
         raise _wrong("features", feature, "a name for each")
     check_import(feature["name"], "model.features")
-    (expected,) = plain(with_tokens(chosen([feature]), tokenizer))
+    (expected,) = to_json_types(with_tokens(chosen([feature]), tokenizer))
     if expected | feature != expected:
         raise _wrong("features", feature, "the arguments that follow from the tokens")
 
@@ -171,11 +174,11 @@ def _wrong(name: str, value: Any, expected: str) -> UserError:
 
 
 class _Bounded(TorchFunctionMode):
-    """Within this mode, tensors may have at most ``limit`` numbers together; a tensor counts as
-    :data:`_TENSOR` numbers at least. Raises ``ValueError`` before a tensor beyond the limit is
+    """A mode in which new tensors may have at most ``limit`` numbers in total; each counts as at
+    least :data:`_TENSOR_NUMBERS`. Raises ``ValueError`` before a tensor beyond the limit is
     allocated."""
 
-    #: Functions that allocate the tensors of a network.
+    #: The functions that allocate tensors of networks.
     factories = (torch.empty, torch.zeros, torch.ones, torch.full, torch.randn, torch.rand)
 
     def __init__(self, limit: int) -> None:
@@ -187,17 +190,17 @@ class _Bounded(TorchFunctionMode):
     ) -> Any:
         if function in self.factories:
             shape = args if isinstance(args[0], int) else args[0]
-            self.remaining -= max(math.prod(shape), _TENSOR)
+            self.remaining -= max(math.prod(shape), _TENSOR_NUMBERS)
             if self.remaining < 0:
-                raise ValueError("it has many more numbers than the weights")
+                raise ValueError("the network would be much larger than the stored weights")
         return function(*args, **(kwargs or {}))
 
 
 def build(arguments: Mapping[str, Any], stored: Mapping[str, Stored]) -> MusicTransformer:
-    """Build the network with random weights. Raises ``ValueError`` before it takes much more memory
-    than the ``stored`` weights."""
+    """Build the network with random weights. Raises ``ValueError`` before it would take much more
+    memory than the ``stored`` weights."""
     numbers = sum(math.prod(tensor.shape) for tensor in stored.values())
-    with _Bounded(2 * (numbers + _TENSOR * len(stored)) + _TABLES):
+    with _Bounded(2 * (numbers + _TENSOR_NUMBERS * len(stored)) + _TABLE_NUMBERS):
         return MusicTransformer(**arguments)
 
 
@@ -221,8 +224,8 @@ def check_tensors(expected: Mapping[str, Tensor], stored: Mapping[str, Stored], 
             )
 
 
-def tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Return the state of a model by name; a tied tensor once, under its first name."""
+def unique_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Return the tensors of the state of a model by name; a tied tensor once, by its first name."""
     by_id: dict[int, tuple[str, Tensor]] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
         by_id.setdefault(id(tensor), (name, tensor))
@@ -230,11 +233,11 @@ def tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def errors_about(path: Path) -> Iterator[None]:
     """Convert any exception of the block to a ``UserError`` about the file ``path``."""
     try:
         yield
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     except Exception as error:
-        raise UserError(f"{path}: nothing can be built from it: {reason(error)}") from None
+        raise UserError(f"{path}: its contents are not valid: {reason(error)}") from None
