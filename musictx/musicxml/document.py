@@ -14,11 +14,11 @@ from xml.parsers import expat
 from musictx.config.limits import Limits
 from musictx.errors import MusicXmlError
 
-#: Decimals without an exponent, which could make a number of a billion digits. ``write`` writes
-#: tempos with up to 17 digits, and some zeros before them.
+#: Decimals without an exponent, since one could make a number of a billion digits. ``write.py``
+#: writes tempos with up to 17 significant digits.
 _DECIMAL = re.compile(r"\s*[+-]?(\d{1,12}(\.\d{0,24})?|\.\d{1,24})\s*")
 
-#: Files in a zip: a score and its pictures.
+#: The maximal number of files in a zip, such as a score and its images.
 MOST_FILES = 10_000
 
 
@@ -27,7 +27,7 @@ def too_many(limits: Limits, name: str, what: str) -> MusicXmlError:
 
 
 def open_document(data: bytes, limits: Limits) -> ET.Element:
-    """Unzip if necessary, and return the root element."""
+    """Parse a document, zipped or not, within ``limits``, and return its root element."""
     max_bytes = limits.xml_mb * 1_000_000
     if data[:4] == b"PK\x03\x04":
         data = _unzip(data, max_bytes)
@@ -114,18 +114,18 @@ def _unzip(data: bytes, max_bytes: int) -> bytes:
 
 def element(tag: str, /, *content: object, **attributes: str) -> ET.Element:
     """Make an element; its ``content`` is child elements, or a text or number."""
-    made = ET.Element(tag, attributes)
+    result = ET.Element(tag, attributes)
     for part in content:
         if isinstance(part, ET.Element):
-            made.append(part)
+            result.append(part)
         else:
-            made.text = str(part)
-    return made
+            result.text = str(part)
+    return result
 
 
 def parse_number(text: str | None, name: str = "", default: int | None = None) -> Fraction | int:
-    """The number in ``text``, the value of the element or attribute ``name``. For a text that is no
-    number, return the ``default``, or raise :class:`MusicXmlError` without one."""
+    """The number in ``text``, the value of the element or attribute ``name``. If it is not a
+    number, return ``default``, or without one raise :class:`MusicXmlError`."""
     if text is not None:
         if text.isdecimal() and len(text) <= 12:
             return int(text)

@@ -1,5 +1,5 @@
-"""Convert instruments of MusicXML to General MIDI. Drums without a key in the file are recognised
-by their names, or else by their usual places on the staff of a drum set."""
+"""Convert instruments of MusicXML to General MIDI. A drum whose MIDI key is not in the file is
+recognised by its name, or else by its place on the staff."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMES = {
     r"maraca|shaker": 70, r"whistle": 72, r"guiro": 74, r"clave": 75,
     r"wood ?block": 76, r"triangle": 81,
 }  # fmt: skip
-#: Places on the staff, as in a treble clef -> key; below, for note heads that are crosses.
+#: Place on the staff of a drum set, as in a treble clef -> key; then, for noteheads with a cross.
 _PLACES = {
     "D4": 44, "E4": 35, "F4": 36, "G4": 41, "A4": 43, "B4": 45, "C5": 38, "D5": 47, "E5": 48,
     "F5": 50, "G5": 42, "A5": 49, "B5": 52,
@@ -42,23 +42,23 @@ class Instrument(NamedTuple):
 
 def read_instruments(root: ET.Element) -> dict[str, dict[str, Instrument]]:
     """part id -> instrument id -> instrument; the id "" is the part's first instrument."""
-    table: dict[str, dict[str, Instrument]] = {}
+    instruments: dict[str, dict[str, Instrument]] = {}
     for part in root.iterfind("part-list/score-part"):
-        named: dict[str, Instrument] = {}
+        by_id: dict[str, Instrument] = {}
         title = part.findtext("part-name", "")
         for element in part.iterfind("score-instrument"):
             name = element.findtext("instrument-name", "")
-            named[element.get("id", "")] = Instrument(names=(name, title))
-        first = next(iter(named.values()), Instrument(names=(title,)))
+            by_id[element.get("id", "")] = Instrument(names=(name, title))
+        first = next(iter(by_id.values()), Instrument(names=(title,)))
         for midi in part.iterfind("midi-instrument"):
             drum = int(parse_number(midi.findtext("midi-unpitched"), default=0)) - 1
-            names = named.get(midi.get("id", ""), first).names
+            names = by_id.get(midi.get("id", ""), first).names
             instrument = Instrument(program_of(midi), drum, names)
-            named[midi.get("id", "")] = instrument
-            named.setdefault("", instrument)
-        named.setdefault("", first)
-        table[part.get("id", "")] = named
-    return table
+            by_id[midi.get("id", "")] = instrument
+            by_id.setdefault("", instrument)
+        by_id.setdefault("", first)
+        instruments[part.get("id", "")] = by_id
+    return instruments
 
 
 def program_of(midi: ET.Element) -> int:
@@ -68,7 +68,7 @@ def program_of(midi: ET.Element) -> int:
 
 def drum_key(names: tuple[str, ...], place: str, head: str) -> int:
     """The General MIDI key of a drum: by the first of ``names`` that names a drum, else by its
-    ``place`` on the staff, such as "C5", and the shape of its note head, else the snare drum."""
+    ``place`` on the staff, such as "C5", and the shape of its notehead, else the snare drum."""
     for name in names:
         for words, key in _NAMES.items():
             if re.search(words, name.lower()):

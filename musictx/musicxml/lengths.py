@@ -8,8 +8,8 @@ from musictx.beats import Beats
 
 #: Ticks of a quarter note: the grid holds thirty-second notes and triplets of sixteenths.
 DIVISIONS = 24
-#: A time at most so many ticks from a grid line is on the grid: files with another number of ticks
-#: a quarter note round their times.
+#: A time is on the grid if it is at most this many ticks from a grid line, since files with another
+#: resolution round their times.
 _TOLERANCE = 0.15
 #: If more than this share of a track's ends is off the grid, all of its ends are quantised.
 MAX_OFF_GRID = 0.25
@@ -21,7 +21,7 @@ def ticks(clock: Beats, seconds: np.ndarray) -> np.ndarray:
 
 
 def quantise(clock: Beats, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The start and the end of each note in notation, in ticks.
+    """The start and the end of each of ``notes`` in notation, two (n,) int64 in ticks.
 
     A start on the grid stays. Any other start moves to a sixteenth or a triplet of eighths if one
     is near.
@@ -41,20 +41,20 @@ def quantise(clock: Beats, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     exact_start, exact_end = (clock.quarters(notes[name]) * DIVISIONS for name in ("start", "end"))
     start, end = (np.floor(exact + 0.5).astype(np.int64) for exact in (exact_start, exact_end))
     for step in (8, 6):
-        line = np.round(exact_start / step).astype(np.int64) * step
+        grid_line = np.round(exact_start / step).astype(np.int64) * step
         off_grid = np.abs(exact_start - start) > _TOLERANCE
-        start = np.where(off_grid & (np.abs(exact_start - line) < 1.5), line, start)
+        start = np.where(off_grid & (np.abs(exact_start - grid_line) < 1.5), grid_line, start)
     lengths = end - start
     can_notate = np.logical_or.reduce([n % step == 0 for n in (end, lengths) for step in (3, 4)])
-    played = (np.abs(exact_end - end) > _TOLERANCE) | ~can_notate | (lengths < 1)
-    for track in np.unique(notes["track"][played]):
+    is_free = (np.abs(exact_end - end) > _TOLERANCE) | ~can_notate | (lengths < 1)
+    for track in np.unique(notes["track"][is_free]):
         in_track = notes["track"] == track
-        chosen = in_track if played[in_track].mean() > MAX_OFF_GRID else in_track & played
-        begin, stop, eighth = start[chosen], exact_end[chosen], (exact_end - start)[chosen] / 8
+        rows = in_track if is_free[in_track].mean() > MAX_OFF_GRID else in_track & is_free
+        begin, stop, eighth = start[rows], exact_end[rows], (exact_end - start)[rows] / 8
         starts = np.append(np.unique(start[in_track]), np.iinfo(np.int64).max // 2)
         next_start = starts[np.searchsorted(starts, np.maximum(stop - 4, begin + 1))]
         beat, sixteenth = (np.round(stop / n).astype(np.int64) * n for n in (DIVISIONS, 6))
-        ends = np.where(played[chosen], np.maximum(sixteenth, begin + 3), end[chosen])
+        ends = np.where(is_free[rows], np.maximum(sixteenth, begin + 3), end[rows])
         ends = np.where((np.abs(beat - stop) <= eighth) & (beat > begin), beat, ends)
-        end[chosen] = np.where(next_start - stop < np.maximum(6, eighth), next_start, ends)
+        end[rows] = np.where(next_start - stop < np.maximum(6, eighth), next_start, ends)
     return start, np.maximum(end, start + 1)

@@ -1,4 +1,4 @@
-"""One part of a MusicXML document: its note heads, measure by measure, and its marks."""
+"""One part of a MusicXML document: its noteheads, measure by measure, and its marks."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 class XmlPart:
     """One part, read measure by measure.
 
-    events   (measure, tick in it, kind, value) of each note head and mark
+    events   (measure, tick in it, kind, value) of each notehead and mark
     remarks  remark on notation that is not played as written -> count
 
-    ``lengths`` is updated: for each measure, whether any part has music in it, and the ticks to the
-    end of the last note, or of a rest within the meter; without music those of an empty measure.
+    ``lengths``, which all parts update, has for each measure whether any part has music in it, and
+    the ticks to the end of the last note, or of a rest within the meter; if empty, those of a bar.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class XmlPart:
         self._silent_heads = silent_heads
         self._instruments = dict(instruments)
         # Notes may precede the first <divisions> of their part.
-        self._ticks_of_division = self._division(element.findtext(".//divisions", "1"))
+        self._ticks_per_division = self._division(element.findtext(".//divisions", "1"))
         self._transpose = 0  # semitones from written to sounding
         self._bar = 4 * resolution
         self._longest_rest: float = inf
@@ -71,8 +71,8 @@ class XmlPart:
             lengths[here] = [max([self._measure(measure), *lengths[here]])]
 
     def marks(self, starts: Sequence[int]) -> Marks:
-        """The note heads, of kind "note", and the marks of the part, by ``starts``, the ticks at
-        which measures begin, and the end of the last one. No mark is beyond its measure."""
+        """The noteheads (kind "note") and marks at ticks of the page, none beyond its measure.
+        ``starts`` are the ticks at which measures begin, and the end of the last one."""
         marks: Marks = defaultdict(list)
         for number, tick, kind, value in self.events:
             marks[kind].append((int(min(starts[number] + tick, starts[number + 1])), value))
@@ -90,7 +90,7 @@ class XmlPart:
         self.events.append((self._number, tick, kind, value))
 
     def _ticks(self, text: str | None, name: str, default: int | None = None) -> int:
-        return round(parse_number(text, name, default) * self._ticks_of_division)
+        return round(parse_number(text, name, default) * self._ticks_per_division)
 
     def _division(self, text: str | None) -> int:
         """Ticks of one unit of duration; ``text`` is the number of units in a quarter note."""
@@ -100,7 +100,7 @@ class XmlPart:
         """Read a measure, and return whether it has music, and its length in ticks."""
         self._pickup = element.get("implicit") == "yes"
         self._length = 0
-        self._bar_rest = 0  # ticks of a rest that fills a pick-up, as long as the other parts there
+        self._bar_rest = 0  # ticks of a rest that fills a pick-up, if there is no other music in it
         self._at = 0  # the current tick, at which the next note begins
         self._onset = 0  # the tick at which the last note or chord begins
         self._first: tuple = (None, 0), 0  # note value and duration of the first note of a chord
@@ -109,7 +109,7 @@ class XmlPart:
             if item.tag == "note":
                 self._note(item)
             elif item.tag == "backup":
-                self._graces_before(self._at, after_a_note=True)
+                self._place_graces(self._at, after_a_note=True)
                 self._at -= self._ticks(item.findtext("duration"), "backup")
             elif item.tag == "forward":
                 self._at += self._ticks(item.findtext("duration"), "forward")
@@ -127,13 +127,13 @@ class XmlPart:
                     self._mark(kind, position, value)
             self._at = max(0, self._at)  # a <backup> must not pass the beginning of the measure
             self._lengthen(self._at)
-        self._graces_before(self._at, after_a_note=True)
+        self._place_graces(self._at, after_a_note=True)
         # An empty measure, such as one with a chord symbol alone, is a bar long.
         empty = self._bar_rest if self._pickup else self._bar
         return self._length > 0, self._length or empty
 
     def _lengthen(self, end: int, *, is_note: bool = False) -> None:
-        """Some programs write rests beyond the meter, which do not make a measure longer."""
+        """Extend the measure to ``end``, but not by rests beyond the meter, as some programs do."""
         self._length = max(self._length, end if is_note else int(min(end, self._longest_rest)))
 
     def _note(self, note: ET.Element) -> None:
@@ -146,7 +146,7 @@ class XmlPart:
             silent = True
             self.remarks["slashes for chords left out"] += 1
         if "grace" in children:
-            head = None if silent else self._head(note, children, 1)
+            head = None if silent else self._read_head(note, children, 1)
             if head is not None:
                 if "chord" not in children or not self._graces:
                     self._graces.append([])
@@ -160,7 +160,7 @@ class XmlPart:
         value = note.findtext("type"), len(note.findall("dot"))
         if "chord" not in children:
             self._first, self._onset = (value, duration), self._at
-            self._graces_before(self._at)
+            self._place_graces(self._at)
             self._at += duration
         elif value[0] and value == self._first[0]:
             duration = self._first[1]  # some programs write the duration without the dots
@@ -168,7 +168,7 @@ class XmlPart:
         self._lengthen(end, is_note="rest" not in children)
         if silent:
             return
-        head = self._head(note, children, duration)
+        head = self._read_head(note, children, duration)
         if head is not None:
             self._mark("note", self._onset, head)
         for mark in note.iterfind("notations//*"):
@@ -179,9 +179,9 @@ class XmlPart:
         if verses := _verses(note):
             self._mark("lyrics", self._onset, verses)
 
-    def _graces_before(self, end: int, *, after_a_note: bool = False) -> None:
+    def _place_graces(self, end: int, *, after_a_note: bool = False) -> None:
         """Place the collected grace notes before the tick ``end``. With ``after_a_note`` they
-        belong to the section before ``end``, and are repeated with it."""
+        belong to the section that ends there, and are repeated with it."""
         for group, span in zip(self._graces, playing.grace_times(len(self._graces))):
             for head in group:
                 head = head._replace(end=int(after_a_note), grace=span)
@@ -189,7 +189,7 @@ class XmlPart:
         self._graces = []
 
     def _duration(self, note: ET.Element) -> int:
-        """The ticks of a note: its ``<duration>``, or else the length of its note value."""
+        """Ticks of a note: its ``<duration>``, or without one the length of its note value."""
         text = note.findtext("duration")
         if text is not None:
             return self._ticks(text, "duration")
@@ -218,10 +218,10 @@ class XmlPart:
             if pedal.get("type") in ("start", "change", "resume"):
                 self._mark("pedal", self._at, True)
 
-    def _head(
+    def _read_head(
         self, note: ET.Element, children: dict[str, ET.Element], duration: int
     ) -> NoteHead | None:
-        """Read a note head; ``None`` if MIDI cannot play it."""
+        """Read a notehead; ``None`` if MIDI cannot play it."""
         key = children["instrument"].get("id", "") if "instrument" in children else ""
         instrument = self._instruments.get(key, self._instruments[""])
         if "pitch" in children:
@@ -257,7 +257,7 @@ class XmlPart:
             voice=note.findtext("voice", ""),
             tie_in=bool(ties & {"stop", "continue"}),
             tie_out=bool(ties & {"start", "continue"}),
-            velocity=playing.percent_of(note.get("dynamics", "")) or 0,
+            velocity=playing.percent_velocity(note.get("dynamics", "")) or 0,
             accent=accent,
             share=share,
         )
@@ -265,7 +265,7 @@ class XmlPart:
     def _attributes(self, item: ET.Element) -> None:
         text = item.findtext("divisions")
         if text is not None:
-            self._ticks_of_division = self._division(text)
+            self._ticks_per_division = self._division(text)
         change = item.find("transpose")
         if change is not None:
             octaves = int(parse_number(change.findtext("octave-change"), default=0))

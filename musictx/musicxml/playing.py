@@ -14,27 +14,27 @@ from musictx.musicxml.document import parse_number
 
 #: The velocity without a mark: mezzo-forte.
 VELOCITY = 80
-#: Dynamics -> velocity, as notation programs play them and write them as percentages of ``FULL``
-#: (p: 54.44). The words of the option ``loudness`` are means of played music, which is softer.
-#: A hairpin without a mark at its end changes the velocity by ``STEP``.
+#: Dynamics -> velocity, as in notation programs, which write percentages of ``FULL`` (p: 54.44).
+#: The words of the option ``loudness`` are softer, since they are means of played music.
 LEVELS = {
     "pppp": 17, "ppp": 20, "pp": 33, "p": 49, "mp": 64, "mf": VELOCITY, "f": 96, "ff": 112,
     "fff": 124, "ffff": 127, "fp": 49, "sfp": 49, "pf": 49,
 }  # fmt: skip
+#: Change of velocity by a hairpin without a mark at its end, or by one of :data:`ACCENTS`.
 STEP = 16
-#: Marks that make only the notes that begin with them louder, by ``STEP``.
+#: Marks that make only the notes at their place louder.
 ACCENTS = ("sf", "sfz", "sffz", "fz", "rf", "rfz", "sfp", "sfpp")
 #: The velocity of 100 % in ``<sound dynamics>`` and ``<note dynamics>``.
 FULL = 90
 
 
 def read_dynamics(direction: ET.Element, sound: ET.Element) -> Iterator[tuple[str, Any]]:
-    """The marks of loudness in a ``<direction>`` with its ``<sound>``: ("level", velocity),
-    ("accent", None) and ("hairpin", (type, number)). If there are both letters and a percentage for
-    playback, the percentage is used."""
+    """Yield the marks of loudness in a ``<direction>`` with its ``<sound>``: ("level", velocity),
+    ("accent", None) and ("hairpin", (type, number)). A percentage for playback takes precedence
+    over letters."""
     names = [e.tag for e in direction.iterfind("direction-type/dynamics/*")]
     levels = [LEVELS[name] for name in names if name in LEVELS]
-    if (velocity := percent_of(sound.get("dynamics", ""))) is not None:
+    if (velocity := percent_velocity(sound.get("dynamics", ""))) is not None:
         levels = [velocity]
     if levels:
         yield "level", levels[-1]
@@ -44,27 +44,26 @@ def read_dynamics(direction: ET.Element, sound: ET.Element) -> Iterator[tuple[st
         yield "hairpin", (wedge.get("type"), wedge.get("number", "1"))
 
 
-def percent_of(text: str) -> int | None:
+def percent_velocity(text: str) -> int | None:
     """The velocity, 1 to 127, of a percentage such as "71.1"; ``None`` if it is not a number."""
     percent = parse_number(text, default=-1)
     return max(1, min(127, round(percent * FULL / 100))) if percent >= 0 else None
 
 
 def loudness(marks: Mapping[str, Sequence[tuple[int, Any]]], near: int) -> Callable[[int], int]:
-    """The function from the tick at which a note begins, on the page, to its velocity, 1 to 127, by
-    the ``marks`` of its part: kind, as in :func:`read_dynamics`, -> (tick, value).
+    """Return the function from the tick of a note on the page to its velocity, 1 to 127. ``marks``
+    are those of its part: kind, as in :func:`read_dynamics`, -> (tick, value).
 
-    The velocity changes linearly in a hairpin. It reaches the mark at the end of the hairpin, or at
-    most ``near`` ticks after its end, or else changes by ``STEP``.
+    A hairpin changes the velocity linearly to that of a mark at its end or at most ``near`` ticks
+    later, or else by ``STEP``.
     """
     accents = {tick for tick, _ in marks["accent"]}
     levels = sorted(marks["level"], key=itemgetter(0))
     #: (tick, end tick, velocity) of each level, (tick, end tick, change) of each hairpin.
     changes = [(tick, tick, velocity) for tick, velocity in levels]
     begins: dict[str, tuple[int, int]] = {}  # number of an open hairpin -> its tick and change
-    for tick, (kind, number) in sorted(
-        marks["hairpin"], key=lambda mark: (mark[0], mark[1][0] != "stop")
-    ):
+    hairpins = sorted(marks["hairpin"], key=lambda mark: (mark[0], mark[1][0] != "stop"))
+    for tick, (kind, number) in hairpins:
         if kind in ("crescendo", "diminuendo"):
             begins[number] = tick, STEP if kind == "crescendo" else -STEP
         elif kind == "stop" and number in begins:
@@ -102,13 +101,13 @@ STRESSES = {"accent": 12, "strong-accent": 20, "stress": 6}
 
 
 class NoteHead(NamedTuple):
-    """A note head.
+    """A notehead.
 
-    start, end  ticks, from the start of the note head in :class:`XmlPart`, later of the piece
-    pitch       for drums the key
-    velocity    0: by the dynamics of the part
+    start, end  ticks: in :class:`XmlPart` from its position, later from the beginning of the piece
+    pitch       of drums: the MIDI key
+    velocity    0: given by the dynamics of the part
     accent      velocity that is added
-    share       of the written length for which the note sounds
+    share       share of the written length for which the note sounds
     grace       (begin, end) of a grace note, in quarter notes before ``end``
     """
 
@@ -143,9 +142,9 @@ def grace_times(count: int) -> list[tuple[Fraction, Fraction]]:
 
 
 def join_ties(heads: list[NoteHead]) -> list[NoteHead]:
-    """Join tied note heads into one; return the note heads by start.
+    """Join tied noteheads into one; return the noteheads by start.
 
-    A tied note head joins one of the same pitch that begins where it ends, if possible one with the
+    A tied notehead joins one of the same pitch that begins where it ends, if possible one with the
     end of a tie: some programs leave it out, and a tie into a second ending has none. The voice
     does not matter, since notation programs let ties cross voices.
     """
@@ -167,7 +166,7 @@ def join_ties(heads: list[NoteHead]) -> list[NoteHead]:
 def sounding_spans(
     heads: list[NoteHead], quarter: int, remarks: Counter[str]
 ) -> Iterator[tuple[NoteHead, float, float]]:
-    """Yield each note head with the ticks at which it begins and ends to sound.
+    """Yield each notehead with the ticks at which it starts and stops sounding.
 
     ``quarter`` is the number of ticks in a quarter note. Grace notes shorten the previous note of
     their voice; ``remarks`` counts those that would begin before the piece and are left out.

@@ -32,9 +32,9 @@ class RepeatSigns(NamedTuple):
 
     forward   whether a repeat begins with this section
     backward  how often the repeat that ends with this section is played; 0 if none ends
-    again     whether that repeat is played after a D.C. or D.S., too
-    ending    the passes in which this section is played, from the bracket above it; empty without a
-              bracket, 0 for a bracket without a number
+    again     whether that repeat is also played after a D.C. or D.S.
+    ending    the passes in which this section is played, by the bracket above it; empty without a
+              bracket, (0,) for a bracket without a number
     opens     whether that bracket begins with this section
     segno, coda  names of the signs at the beginning of the section, "" for a sign without a name
     to_coda   names of the codas for *To Coda* at the end of the section
@@ -59,8 +59,8 @@ class RepeatError(Exception):
 
 
 class _Repeat(NamedTuple):
-    """A repeat of the sections ``start`` to ``end``, played ``passes`` times; after each section in
-    ``backs`` it goes back to ``start``, but in the last pass."""
+    """A repeat of the sections ``start`` to ``end``, played ``passes`` times. Except in the last
+    pass, it goes back to ``start`` after each section in ``backs``."""
 
     start: int
     end: int
@@ -152,8 +152,8 @@ def _pass(group: _Endings, passes: dict[_Repeat, int], origin: int) -> int:
 def _jump_target(
     marks: Sequence[RepeatSigns], section: int, kind: str, names: tuple[str, ...]
 ) -> int:
-    """The section to which a jump from ``section`` goes: that of the sign with one of ``names``,
-    else of the last segno before ``section``, or the first coda after it."""
+    """The section to which a jump from ``section`` goes: that of the sign with one of ``names``, or
+    else of the last segno before ``section`` or the first coda after it."""
     signs = [i for i, mark in enumerate(marks) if getattr(mark, kind)]
     chosen = [i for i in signs if {*getattr(marks[i], kind)} & {*names} - {""}]
     chosen = chosen or [i for i in signs if (i <= section if kind == "segno" else i > section)]
@@ -198,7 +198,7 @@ def _structure(
 
 def _brackets(marks: Sequence[RepeatSigns]) -> list[dict[int, tuple[int, ...]]]:
     """Groups of adjacent endings, each as section -> passes. A pass that no bracket of the group
-    names plays the ending of the previous number."""
+    names plays the same ending as the previous pass."""
     groups: list[dict[int, tuple[int, ...]]] = []
     for section, mark in enumerate(marks):
         if not mark.ending:

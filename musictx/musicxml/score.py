@@ -27,9 +27,9 @@ from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score
 
 TempoMap = Callable[[float], float]  # from ticks to seconds
 DEFAULT_BPM = 120.0
-#: A pedal goes down 1 / so many quarter notes after its mark, as feet do.
+#: A pedal goes down 1 / PEDAL_DELAY quarter notes after its mark, as pianists do it.
 PEDAL_DELAY = 12
-#: Ticks a quarter note of a score whose divisions need more than MIDI allows.
+#: Ticks a quarter note of a Score whose divisions need more than MIDI allows.
 TICKS_PER_QUARTER = 480
 
 
@@ -43,11 +43,11 @@ def read(
 ) -> Score:
     """Read the bytes of a MusicXML file, plain or zipped.
 
-    ``bpm`` (quarter notes a minute) sets the tempo of the whole piece; with ``None`` the tempo
-    marks of the file are used, 120 before the first. Notes are sorted by start, pitch and track.
+    ``bpm`` (quarter notes a minute) sets the tempo of the whole piece; ``None``: the tempo marks of
+    the file apply, and 120 before the first. Notes are sorted by start, pitch and track.
 
     With ``repeats=False`` each measure is read once. The same happens if repeats contradict each
-    other or exceed ``limits``; ``repairs`` counts it, and notation that is not played as written.
+    other or exceed ``limits``. ``repairs`` counts this, and notation that is not played as written.
     Raises :class:`MusicXmlError`, without the name of the file, with the reason "not MusicXML",
     "damaged", "absurd times" or "too large".
     """
@@ -80,7 +80,7 @@ def read(
             return score(Unfolding(bounds, starts, playing_order(repeat_signs)))
         except (RepeatError, MusicXmlError) as error:  # without repeats it may keep to the limits
             subject = "their marks" if isinstance(error, RepeatError) else "with them the music"
-            problem = f"for {subject} {error}"
+            problem = f"since {subject} {error}"
     music = score(Unfolding(bounds, starts, range(len(repeat_signs))))
     if problem:
         remarks[f"repeats that are not taken, {problem}"] += 1
@@ -94,11 +94,11 @@ def _score(
     resolution: int,
     limits: Limits,
     remarks: Counter[str],
-    played: Unfolding,
+    order: Unfolding,
 ) -> Score:
-    """The Score of the notes and marks of ``parts``, with the repeats of ``played``."""
-    notes = played.count(tick for marks in parts for tick, _ in marks["note"])
-    events = played.count(tick for marks in parts for kind in marks.values() for tick, _ in kind)
+    """The Score of the notes and marks of ``parts``, played in ``order``."""
+    notes = order.count(tick for marks in parts for tick, _ in marks["note"])
+    events = order.count(tick for marks in parts for kind in marks.values() for tick, _ in kind)
     if notes > limits.notes:
         raise too_many(limits, "notes", "notes")
     if notes + 10 * (events - notes) > limits.events:
@@ -109,9 +109,9 @@ def _score(
         for kind in ("metronome", "tempo", "meter", "key", "chord", "lyrics", "fermata")
     )
     tempos = metronome | tempos  # tempos for playback are more exact
-    tempos = {0: DEFAULT_BPM} | played.in_force(tempos, DEFAULT_BPM) if bpm is None else {0: bpm}
-    meters, keys, chords = map(played.in_force, (meters, keys, chords))
-    _mark_bars(meters, played.bar_lines, resolution)
+    tempos = {0: bpm} if bpm else {0: DEFAULT_BPM} | order.held_marks(tempos, DEFAULT_BPM)
+    meters, keys, chords = map(order.held_marks, (meters, keys, chords))
+    _mark_bars(meters, order.bar_lines, resolution)
     tempo_map = _tempo_map(tempos, resolution)
 
     def timed(events: Iterable[tuple]) -> list[tuple]:
@@ -119,21 +119,21 @@ def _score(
         rows = ((tempo_map(tick), *rest) for tick, *rest in events)
         return [row for row in rows if row[0] <= limits.seconds]
 
-    rows = _rows(parts, played, tempo_map, resolution, remarks)
+    rows = _rows(parts, order, tempo_map, resolution, remarks)
     if max((row[1] for row in rows), default=0.0) > limits.seconds:
         raise MusicXmlError(
             f"lasts longer than limits.seconds={limits.seconds}, so its times are damaged",
             "absurd times",
         )
-    lines = played.bar_lines
+    lines = order.bar_lines
     if not rows and len(lines) > 1 and max(chords, default=inf) < lines[-2]:
         chords[lines[-1]] = "N"  # so that the last chord of a chart lasts until its end
     pedals = [  # delayed, since a pedal that goes up and down at one tick would stay up
         (tick + resolution / PEDAL_DELAY * down, 127 * down, track)
         for track, marks in enumerate(parts)
-        for tick, down, _ in played.events(marks["pedal"])
+        for tick, down, _ in order.events(marks["pedal"])
     ]
-    words = [(tick, _verse(verses, times)) for tick, verses, times in played.events(lyrics.items())]
+    words = [(tick, _verse(verses, times)) for tick, verses, times in order.events(lyrics.items())]
     return Score(
         notes=np.array(rows, NOTE),
         pedals=np.array(timed(pedals), PEDAL),
@@ -142,7 +142,7 @@ def _score(
         keys=np.array(timed((tick, *key) for tick, key in sorted(keys.items())), KEY),
         names=_names(root),
         ticks_per_quarter=_grid(resolution),
-        fermatas=tuple(seconds for seconds, *_ in timed(played.events(fermatas.items()))),
+        fermatas=tuple(seconds for seconds, *_ in timed(order.events(fermatas.items()))),
         markers=tuple(timed(sorted(chords.items()))),
         title=_heading(root, "work/work-title") or _heading(root, "movement-title"),
         composer=_heading(root, "identification/creator[@type='composer']"),
@@ -152,7 +152,7 @@ def _score(
 
 def _rows(
     parts: list[Marks],
-    played: Unfolding,
+    order: Unfolding,
     tempo_map: TempoMap,
     resolution: int,
     remarks: Counter[str],
@@ -162,7 +162,7 @@ def _rows(
     for track, marks in enumerate(parts):
         heads = [
             head._replace(start=tick, end=tick + head.end)
-            for tick, head, _ in played.events(marks["note"])
+            for tick, head, _ in order.events(marks["note"])
         ]
         for head, begin, end in sounding_spans(join_ties(heads), resolution, remarks):
             times = tempo_map(begin), tempo_map(end)
@@ -179,8 +179,8 @@ def _names(root: ET.Element) -> dict[int, str]:
 
 
 def _verse(verses: tuple[tuple[int, str], ...], times: int) -> str:
-    """The syllable of a note that was played ``times`` times before: of verse ``times + 1``, else
-    of the last verse before it, else of the first verse."""
+    """The syllable of a note that was played ``times`` times before: that of verse ``times + 1``,
+    or else of the nearest earlier verse, or else of the first."""
     return next((text for number, text in reversed(verses) if number <= times + 1), verses[0][1])
 
 

@@ -1,5 +1,5 @@
 """Read the signs for repeats, endings, D.C., D.S., segno, coda and fine; divide the page into
-sections; convert ticks of the page to ticks of the music as it is played."""
+sections; convert ticks of the page to ticks of the piece as it is played."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FINE, _CODA, _SEGNO = (re.compile(rf"\W*{word}\W*") for word in ("fine", "coda"
 _TO_CODA = re.compile(r"\W*(?:al|alla|to|to the)\s+coda\b.*")
 #: The most numbers of an ending.
 _MOST_NUMBERS = 64
-#: Signs at the beginning of a section; all others are at the end of one.
+#: Kinds of signs at the beginning of a section; all others are at the end of one.
 _BEGINNINGS = ("forward", "segno", "coda", "bracket")
 
 
@@ -68,8 +68,8 @@ def direction_signs(
     item: ET.Element, sound: ET.Element, words: str, position: int
 ) -> Iterator[tuple[int, str, Any]]:
     """The signs of a ``<direction>`` or a ``<sound>`` at ``position``: from its ``words``, its
-    segno or coda symbol, and the attributes of its ``sound``, for playback. Signs of an end apply
-    to the section in which they stand, also at the beginning of a measure."""
+    segno or coda symbol, and the attributes of its ``sound``, for playback. Signs for the end of a
+    section apply to the section in which they are, even at the beginning of a measure."""
     inside = max(position, 1)
     attributes, words = sound.attrib, " ".join(words.lower().split())
     segno, coda = (item.find(f"direction-type/{name}") is not None for name in ("segno", "coda"))
@@ -98,9 +98,9 @@ def direction_signs(
 def sections(
     parts: Sequence[dict[str, list[Mark]]], starts: Sequence[int]
 ) -> tuple[list[int], list[RepeatSigns]]:
-    """Divide a page into sections, measures or parts of them, by the signs of all its ``parts``,
-    kind -> marks; the signs are removed from ``parts``. Return the ticks at which sections begin,
-    and the end of the last one; and the signs of each section.
+    """Divide a page into sections (measures or parts of them) by the signs of all its ``parts``,
+    kind -> marks, from which the signs are removed. Return the ticks at which sections begin and
+    the end of the last one, and the signs of each section.
 
     ``starts`` are the ticks at which measures begin, and the end of the last one. If parts disagree
     on a repeat or a jump, the first one counts; endings are those of the first part that has any.
@@ -114,21 +114,21 @@ def sections(
     bounds = sorted({*starts, *(tick for tick, _ in signs["forward"] + signs["backward"])})
     marks = [RepeatSigns()] * (len(bounds) - 1)
 
-    def with_sections(kind: str, signs: list[Mark]) -> Iterator[Mark]:
-        """The section that begins or ends with each sign, and its value."""
+    def by_section(kind: str, signs: list[Mark]) -> Iterator[Mark]:
+        """Yield for each sign the section that begins or ends with it, and its value."""
         find = bisect_right if kind in _BEGINNINGS else bisect_left
         for tick, value in signs:
             if 0 <= (section := find(bounds, tick) - 1) < len(marks):
                 yield section, value
 
     for kind in RepeatSigns._fields:
-        for section, value in with_sections(kind, signs[kind]):
+        for section, value in by_section(kind, signs[kind]):
             old = getattr(marks[section], kind)
             new = old + value if kind in ("segno", "coda", "to_coda") else old or value
             marks[section] = marks[section]._replace(**{kind: new})
     brackets, closes = next((pair for pair in endings if pair[0]), ([], []))
-    closed = {section for section, _ in with_sections("close", closes)}
-    _put_endings(marks, dict(with_sections("bracket", brackets)), closed)
+    closed = {section for section, _ in by_section("close", closes)}
+    _set_endings(marks, dict(by_section("bracket", brackets)), closed)
     return bounds, marks
 
 
@@ -146,11 +146,11 @@ def _resolve_codas(signs: dict[str, list[Mark]]) -> None:
         signs["coda"] += [mark for mark in symbols if mark[0] == symbols[-1][0]]
 
 
-def _put_endings(
+def _set_endings(
     marks: list[RepeatSigns], brackets: dict[int, tuple[int, ...]], closed: set[int]
 ) -> None:
-    """Enter the numbers of endings in the marks of their sections, by the numbers of ``brackets``,
-    which begin with these sections, and the sections that end with an end mark.
+    """Set ``ending`` and ``opens`` in the ``marks`` of sections under a bracket. ``brackets`` maps
+    the first section of each bracket to its numbers; ``closed`` are sections with an end mark.
 
     An ending lasts until its end mark or a backward repeat; without either, for one section. If its
     end mark comes before the repeat that precedes the next ending, it lasts until that repeat.
@@ -171,11 +171,10 @@ def _put_endings(
 
 
 class Unfolding:
-    """The sections between the ticks ``bounds`` in the order ``numbers``, in which they are played.
+    """The order in which a piece is played: ``numbers`` of sections, which are between the ticks
+    ``bounds`` of the page. ``starts`` are the ticks at which measures begin on the page.
 
     bar_lines  ticks, as played, at which measures begin, and the end of the last one
-
-    ``starts`` are the ticks at which measures begin on the page.
     """
 
     def __init__(
@@ -183,21 +182,21 @@ class Unfolding:
     ) -> None:
         self.bar_lines: list[int] = []
         self._bounds = bounds
-        #: For each section, what is added to its ticks each time that it is played.
+        #: For each section and each time that it is played, what is added to its ticks.
         self._shifts: list[list[int]] = [[] for _ in bounds]
         #: (tick as played, tick on the page before, tick on the page after) of each jump.
         self._jumps: list[tuple[int, int, int]] = []
-        measures, clock, before = {*starts}, 0, -1
+        measures, clock, previous = {*starts}, 0, -1
         for number in numbers:
             begin, end = bounds[number], bounds[number + 1]
-            if number != before + 1:
-                self._jumps.append((clock, bounds[before + 1], begin))
-            if number != before + 1 or begin in measures:
+            if number != previous + 1:
+                self._jumps.append((clock, bounds[previous + 1], begin))
+            if number != previous + 1 or begin in measures:
                 self.bar_lines.append(clock)
             self._shifts[number].append(clock - begin)
-            clock, before = clock + end - begin, number
+            clock, previous = clock + end - begin, number
         self.bar_lines.append(clock)
-        if before + 1 == len(bounds) - 1:  # marks at the end of the page, such as a fermata
+        if previous + 1 == len(bounds) - 1:  # marks at the end of the page, such as a fermata
             self._shifts[-1].append(clock - bounds[-1])
 
     def _shifts_at(self, tick: int) -> list[int]:
@@ -208,8 +207,8 @@ class Unfolding:
         return sum(len(self._shifts_at(tick)) for tick in ticks)
 
     def events(self, marks: Iterable[Mark[Value]]) -> list[tuple[int, Value, int]]:
-        """Each mark each time that it is played: its tick as played, its value, and how often it
-        was played before; by tick."""
+        """Each mark, each time that it is played: (tick as played, value, number of times that it
+        was played before), sorted by tick."""
         played = (
             (tick + shift, value, times)
             for tick, value in marks
@@ -217,12 +216,10 @@ class Unfolding:
         )
         return sorted(played, key=itemgetter(0))
 
-    def in_force(self, marks: dict[int, Value], default: Value | None = None) -> dict[int, Value]:
-        """Marks that hold until the next one, such as tempi, at their ticks as played.
-
-        After a jump the mark that holds there on the page is added, if it differs from the mark
-        before the jump.
-        """
+    def held_marks(self, marks: dict[int, Value], default: Value | None = None) -> dict[int, Value]:
+        """Convert the ticks of marks that hold until the next one, such as tempi, to ticks as
+        played. After a jump, the mark that holds there on the page is added if it is not the same
+        as before the jump."""
         ticks = sorted(marks)
 
         def value_before(tick: int) -> Value | None:

@@ -27,10 +27,10 @@ from musictx.musicxml.harmony import write_harmony
 from musictx.musicxml.lengths import DIVISIONS, quantise, ticks
 from musictx.notes import Score
 
-#: Music can be written if it keeps to one of these numbers of grid lines a quarter note: the grid
+#: Music can be written if it is on a grid of one of these numbers of lines a quarter note: the grid
 #: of ``lengths.py``, sixteenths, or triplets (:meth:`musictx.beats.Beats.on_grid`).
 _LINES = (DIVISIONS, 4, 3)
-#: The most notes (after division at bar lines), rests and marks of all parts.
+#: The maximal number of notes (divided at bar lines), rests and marks of all parts.
 MOST = 500_000
 #: The longest note value, ticks.
 LONGEST_VALUE = 96
@@ -54,7 +54,7 @@ TickMarks = list[tuple[int, tuple]]
 
 
 class _Head(NamedTuple):
-    """A note head; ``instrument`` is its id in the list of parts."""
+    """A notehead; ``instrument`` is its id in the list of parts."""
 
     pitch: int
     drum: bool
@@ -75,28 +75,27 @@ def to_bytes(score: Score) -> bytes:
     Starts and ends of notes are quantised (``lengths.py``). Fermatas, lyrics (under the first note
     that begins at their time), title and composer are written, and a pick-up is measure 0. Raises
     ``UserError`` for music without tempo marks or off the grid (:data:`_LINES`), such as a
-    performance, and for more than 500,000 notes and rests, each counted in every bar in which it
-    sounds.
+    performance, and for more than :data:`MOST` notes and rests, each counted once a bar.
     """
     if not has_notation(score):
         raise UserError(
-            "musicxml: this music is on no grid of beats, so it has no notation; quantise=16 puts "
-            "a continuation on that of its primer"
+            "musicxml: this music is not on a grid of beats, so it cannot be notated; quantise=16 "
+            "puts a continuation on the grid of its primer"
         )
-    root, listed = element("score-partwise", version="4.0"), element("part-list")
+    root, part_list = element("score-partwise", version="4.0"), element("part-list")
     if score.title:
         root.append(element("work", element("work-title", _printable(score.title))))
     if score.composer:
         creator = element("creator", _printable(score.composer), type="composer")
         root.append(element("identification", creator))
-    root.append(listed)
+    root.append(part_list)
     start, end = quantise(score.beats, score.notes)
     page = _Page(score, int(end.max(initial=1)))
     parts = []
     for number, track in enumerate(np.unique(score.notes["track"]).tolist() or [0], 1):
         rows = score.notes["track"] == track
-        entry, heads = _part(f"P{number}", score.names.get(track, ""), score.notes[rows])
-        listed.append(entry)
+        entry, heads = _part_entry(f"P{number}", score.names.get(track, ""), score.notes[rows])
+        part_list.append(entry)
         parts.append(_voices(_chords(start[rows], end[rows], heads)))
     page.check(start, end, len(parts), sum(map(len, parts)))
     # Measure by measure, since a tree of all notes would take ten times the memory.
@@ -123,9 +122,9 @@ def has_notation(score: Score) -> bool:
     )
 
 
-def _part(part: str, name: str, notes: np.ndarray) -> tuple[ET.Element, list[_Head]]:
-    """The entry of a part in the list of parts, with an instrument for each program and drum; and
-    the heads of its notes."""
+def _part_entry(part: str, name: str, notes: np.ndarray) -> tuple[ET.Element, list[_Head]]:
+    """Return the entry of a part in the list of parts, with an instrument for each program and
+    drum, and the heads of its notes."""
     drums = np.where(notes["drum"], notes["pitch"].astype(int), -1)
     keys = list(zip(notes["program"].tolist(), drums.tolist()))
     names = {key: f"{part}-I{i + 1}" for i, key in enumerate(sorted({*keys}))}
