@@ -305,10 +305,8 @@ def _user_functions(options: dict[str, Any], penalties: Any, processors: Any) ->
     for name, value in (("penalties", penalties), ("processors", processors)):
         if not isinstance(value, list | tuple) or not all(map(callable, value)):
             raise UserError(f"{name}={shown(value)}: expected a list of functions")
-    return {
-        "penalties": checked_penalties(penalties),
-        "processors": checked_processors(processors),
-    }
+    penalties, processors = checked_penalties(penalties), checked_processors(processors)
+    return {"penalties": penalties, "processors": processors}
 
 
 def checked_function(name: str, value: Any) -> Any:

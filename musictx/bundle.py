@@ -55,8 +55,7 @@ _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch
 class Bundle:
     """A loaded model folder, as :func:`load` returns it.
 
-    model      in evaluation mode and without gradients; ``model.train().requires_grad_()`` makes it
-               trainable
+    model      in evaluation mode, without gradients; ``model.train().requires_grad_()`` to train it
     tokenizer  with the vocabulary of the model
     card       the contents of ``CARD.md`` as data: title, licence, corpus, training, numbers
     folder     path of the model folder

@@ -46,8 +46,7 @@ ENTRIES: dict[str, Any] = {
 
 
 def check_card(card: Any, where: str, entries: Mapping[str, Any] = ENTRIES) -> None:
-    """Raise ``UserError`` unless the values in ``card`` have the types of ``entries``. Error
-    messages begin with ``where``."""
+    """Raise ``UserError`` about ``where`` unless ``card`` fits the types in ``entries``."""
     if not isinstance(card, dict):
         raise UserError(f"{where}={shown(card)}: expected entries by name")
     for name, kind in entries.items():

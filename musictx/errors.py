@@ -81,11 +81,9 @@ class MusicXmlError(ReadError):
 def each_file(
     files: Sequence[File], process: Callable[[File], Iterable[Result]], done: str
 ) -> Iterator[Result]:
-    """Yield all results of ``process`` for each of ``files``.
-
-    If one of several files raises ``UserError``, the others are still processed, and one error
-    lists all failures at the end: "1 of 3 files not ``done``". Errors with another status, such as
-    a full disk, are raised at once.
+    """Yield all results of ``process`` for each of ``files``. After a ``UserError`` in one of
+    several files, the others are still processed, and at the end one error lists all failures: "1
+    of 3 files not ``done``". Errors with another status, such as a full disk, are raised at once.
     """
     errors = list[str]()
     for file in files:

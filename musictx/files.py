@@ -32,8 +32,7 @@ JSON_MB, DEEPEST = 4, 100
 
 
 def read_bytes(path: str | Path, megabytes: int, limit: str) -> bytes:
-    """Read the file ``path``. ``megabytes`` is its maximal size, and ``limit`` what sets this
-    maximum, for the message, such as the name of an option.
+    """Read the file ``path`` of at most ``megabytes``, a maximum that messages call ``limit``.
 
     Raises :class:`ReadError`: with the reason "cannot be opened" if it is not a file or cannot be
     read, with "too large", and without reading it, if it is larger.
@@ -71,8 +70,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 
 def leaves(value: Any, depth: int = DEEPEST) -> Iterator[Any]:
-    """Yield the values in nested lists and dicts that are neither. Raises ``ValueError`` if they
-    are nested more than ``depth`` levels deep."""
+    """Yield all other values in nested lists and dicts. Raises ``ValueError`` below ``depth``."""
     if not isinstance(value, (dict, list)):
         yield value
         return
@@ -112,8 +110,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write ``text`` in UTF-8 without changing line endings. What UTF-8 cannot represent, such as
-    parts of undecodable file names, is escaped."""
+    """Write ``text`` in UTF-8, line endings unchanged. Undecodable file names in it are escaped."""
     with atomic(path) as partial:
         partial.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
 
@@ -153,10 +150,8 @@ def check_ending(out: str, endings: Sequence[str], more: str = "") -> None:
 
 def check_writable(folder: str | Path, option: str) -> None:
     """Raise :class:`WriteError` if no file can be created in ``folder``, the value of ``option``,
-    and ``UserError`` if it is a file or inside a file.
-
-    If the folder does not exist, the nearest existing parent is checked. Nothing is created.
-    """
+    and ``UserError`` if it is a file or inside a file. If the folder does not exist, the nearest
+    existing parent is checked. Nothing is created."""
     folder = Path(folder)
     existing = folder
     try:

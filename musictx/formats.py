@@ -238,11 +238,8 @@ def writer(path: Path) -> Callable[..., Any]:
 
 
 def find(folder: str | Path) -> list[Path]:
-    """Return all music files (:data:`SUFFIXES`, in any case) in ``folder`` and its subfolders,
-    sorted.
-
-    They are listed as by :func:`musictx.folders.walk`. Raises :class:`UserError` if ``folder`` does
-    not exist or is not a folder.
+    """Return all music files (:data:`SUFFIXES`, in any case) in ``folder`` and its subfolders
+    (:func:`musictx.folders.walk`), sorted. Raises :class:`UserError` if ``folder`` is not a folder.
     """
     folder = Path(folder)
     if not folder.is_dir():

@@ -36,9 +36,8 @@ def log_likelihood(bundle: Bundle, score: Score) -> Likelihood:
     """Compute -ln p of every token of ``score``, and of the piece, under the model of ``bundle``.
 
     A piece longer than the model's context is read in windows that overlap by half, so that each
-    token has at least half a context before it, except at the beginning of the piece. The
-    likelihood of ending there is not included. Raises ``UserError`` if the model's tokens cannot
-    represent any of its notes.
+    token has at least half a context before it, except at the beginning of the piece. Ending there
+    is not part of the likelihood. Raises ``UserError`` if the tokens can represent no note of it.
     """
     try:
         ids = bundle.tokenizer.encode(with_written_beats(bundle.tokenizer, score))

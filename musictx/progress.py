@@ -13,8 +13,7 @@ from tqdm import tqdm
 #: The least number of seconds between two lines, and before the first.
 INTERVAL = 15.0
 
-#: Called at every step with the name of the work, the amount done, and the total or ``None``. An
-#: exception ends the work.
+#: Called at each step with (name of the work, done, total or ``None``). An exception ends the work.
 Listener = Callable[[str, float, float | None], None]
 #: If set, the listener is called instead of printing.
 LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)

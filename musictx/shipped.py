@@ -42,9 +42,8 @@ def models() -> dict[str, Path]:
 
 
 def default(tokenizer: str | None = None, *, in_bars: bool = False) -> Path | None:
-    """Return the folder of the included model to use by default: :data:`DEFAULT`, or
-    :data:`ON_BEATS` for music ``in_bars``, or the first one with this ``tokenizer``. ``None`` if
-    there is none."""
+    """Return the folder of the included model to use: :data:`DEFAULT`, :data:`ON_BEATS` for music
+    ``in_bars``, or the first model with this ``tokenizer``. ``None`` if there is none."""
     included = models()
     for name in (ON_BEATS, DEFAULT) if in_bars else (DEFAULT,):
         if tokenizer is None and name in included:
@@ -89,8 +88,7 @@ def locate(folder: str | Path) -> Path:
 def model_folder(
     path: str | None, tokenizer: str | None = None, *, in_bars: bool = False, option: str = "model"
 ) -> Path:
-    """Return the model folder at ``path`` (:func:`locate`); ``None``: :func:`find_latest`. Error
-    messages begin with ``option``."""
+    """Return the model folder ``path``; ``None``: :func:`find_latest`. Errors name ``option``."""
     if path is None:
         return find_latest(tokenizer=tokenizer, in_bars=in_bars)
     try:

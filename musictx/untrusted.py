@@ -137,10 +137,8 @@ def check_arguments(arguments: Mapping[str, Any], tokenizer: Tokenizer) -> None:
     for name, value in arguments.items():
         if largest(value) > _LARGEST:
             raise _wrong(name, value, f"numbers of at most {_LARGEST}")
-    if arguments["vocab_size"] != tokenizer.vocabulary.size:
-        raise _wrong(
-            "vocab_size", arguments["vocab_size"], f"the tokens' {tokenizer.vocabulary.size}"
-        )
+    if arguments["vocab_size"] != (size := tokenizer.vocabulary.size):
+        raise _wrong("vocab_size", arguments["vocab_size"], f"that of the tokenizer, {size}")
     if arguments["context"] < 2:
         raise _wrong("context", arguments["context"], "at least 2 tokens")
     _check_position(arguments["position"], tokenizer)
