@@ -34,8 +34,8 @@ JSON_MB, DEEPEST = 4, 100
 def read_bytes(path: str | Path, megabytes: int, limit: str) -> bytes:
     """Read the file ``path`` of at most ``megabytes``, a maximum that messages call ``limit``.
 
-    Raises :class:`ReadError`: with the reason "cannot be opened" if it is not a file or cannot be
-    read, with "too large", and without reading it, if it is larger.
+    Raises :class:`ReadError` with the reason "cannot be opened" if it is not a file or cannot be
+    read, and with "too large" if it is larger; then it is not read.
     """
     path, max_bytes = Path(path), megabytes * 1_000_000
     try:

@@ -10,6 +10,7 @@ import io
 import os
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -158,12 +159,10 @@ def _read_file(path: Path, limits: Limits, repairs: Counter | None, repeats: boo
 
 
 def _beginning(path: Path) -> bytes:
-    try:
+    with suppress(OSError):  # read_bytes raises it
         if path.is_file():
             with path.open("rb") as file:
                 return file.read(64)
-    except OSError:
-        pass  # read_bytes raises the error
     return b""
 
 

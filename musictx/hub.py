@@ -49,8 +49,7 @@ def fetch(name: str, files: Sequence[str], missing: Callable[[Collection[str]], 
                 raise UserError(f"{name}: not a model of musictx: {' and '.join(absent)} missing")
             total = sum(size for file, size in sizes.items() if file in files)
             if total > MOST_MB * 10**6:
-                size = f"{total / 10**6:,.0f} MB"
-                raise UserError(f"{name}: {size}, more than the {MOST_MB:,} allowed")
+                raise UserError(f"{name}: {total / 1e6:,.0f} MB, more than the {MOST_MB:,} allowed")
         return Path(
             hub.snapshot_download(
                 repository, revision=revision, endpoint=endpoint, allow_patterns=list(files)

@@ -150,9 +150,8 @@ def _check_position(position: Mapping[str, Any], tokenizer: Tokenizer) -> None:
     if "_target_" in position:
         raise _wrong("position", position, "a name")
     check_import(position.get("name"), "model.position.name")
-    # Folders of format 3 store coordinates.
-    is_stored, stored = "coordinates" in position, position.get("coordinates")
-    if is_stored and stored != to_json_types(token_coordinates(tokenizer)):
+    has_coordinates = "coordinates" in position  # in folders of format 3
+    if has_coordinates and position["coordinates"] != to_json_types(token_coordinates(tokenizer)):
         raise _wrong("position", position, "the coordinates of the tokens")
 
 

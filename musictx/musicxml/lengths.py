@@ -24,14 +24,14 @@ def quantise(clock: Beats, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The start and the end of each of ``notes`` in notation, two (n,) int64 in ticks.
 
     A start on the grid stays. Any other start moves to a sixteenth or a triplet of eighths if one
-    is near.
+    is within 1.5 ticks.
 
     An end on the grid stays if thirty-seconds or triplets of sixteenths can notate it or the length
     of the note. Any other end was played freely and moves to the first of these that is near
     enough:
 
-    1. the start of the next note of its track: later by less than a sixteenth or an eighth of the
-       note's length, or earlier by a triplet of a sixteenth at most;
+    1. the start of the next note of its track: at most a triplet of a sixteenth earlier, or later
+       by less than a sixteenth or an eighth of the note's length;
     2. the beat: within an eighth of the note's length;
     3. the nearest sixteenth.
 

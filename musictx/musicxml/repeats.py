@@ -91,7 +91,7 @@ def playing_order(marks: Sequence[RepeatSigns], most: int | None = None) -> list
     passes: dict[_Repeat, int] = {}  # repeats around this section -> their pass, innermost last
     taken: set[tuple[int, str]] = set()  # sections whose jump, or *To Coda*, was taken
     origin = -1  # the section of the latest jump: all sections up to this one were played before
-    until = None  # None: no jump yet
+    until = None  # ``Jump.until`` of the latest jump; None: no jump yet
     section = steps = 0
     while section < len(marks):
         steps += 1
