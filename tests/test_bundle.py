@@ -1,4 +1,4 @@
-"""A model folder: written whole, read strictly, the same logits back."""
+"""A model folder is written atomically, read strictly, and gives the logits of the saved model."""
 
 import copy
 import json
@@ -58,16 +58,16 @@ def test_a_model_trained_with_attention_of_a_gpu_is_loaded_for_this_machine(tmp_
     [("float16", 0.6, 2.0**-10), ("bfloat16", 0.6, 2.0**-7), ("int8", 0.45, 0.501 / 127)],
 )
 def test_fewer_bits_shrink_the_file_and_lose_half_a_step_at_most(tmp_path, dtype, share, step):
-    """A step is a share of the number, in int8 of the largest number of the row. Loading gives
-    float32."""
+    """``step``: the distance of neighbouring numbers as a share of the number, in int8 of the
+    largest number in its row. Loaded weights are float32."""
     model = make()
     with torch.no_grad():
-        model.embedding.weight[3] = 0.0  # a row without a largest number
+        model.embedding.weight[3] = 0.0  # a row of zeros
         model.embedding.weight[4] *= 1e-6
     full = bundle.save(tmp_path / "full", model, TOKENS, CARD)
     small = bundle.save(tmp_path / "small", model, TOKENS, CARD, dtype=dtype)
-    before, after = ((f / "model.safetensors").stat().st_size for f in (full, small))
-    assert after < share * before  # the header of so small a model counts
+    full_size, size = ((f / "model.safetensors").stat().st_size for f in (full, small))
+    assert size < share * full_size  # the header of such a small model counts
     for weight, read in zip(model.parameters(), bundle.load(small).model.parameters()):
         assert read.dtype == torch.float32
         by_row = dtype == "int8" and weight.dim() > 1
@@ -114,7 +114,7 @@ def test_other_files_are_not_replaced_and_tokens_of_another_size_are_refused(tmp
 
 
 def test_a_run_folder_is_read_as_its_model_and_an_incomplete_model_is_refused(folder):
-    (folder / "CARD.md").unlink()  # a text for people, which no program needs
+    (folder / "CARD.md").unlink()  # which no program reads
     back = bundle.load(folder.parent)
     assert back.folder == folder
     assert back.card["title"] == "Small tunes"
@@ -133,8 +133,8 @@ def test_find_latest_takes_the_newest_complete_model(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="no trained model under"):
         shipped.find_latest(tmp_path)
     for age, name in ((30, "b"), (10, "a"), (20, "c")):
-        made = bundle.save(tmp_path / name / "model", make(), TOKENS, {})
-        os.utime(made / "config.json", (1e9 - age, 1e9 - age))
+        path = bundle.save(tmp_path / name / "model", make(), TOKENS, {})
+        os.utime(path / "config.json", (1e9 - age, 1e9 - age))
     assert shipped.find_latest(tmp_path) == tmp_path / "a" / "model"
     (tmp_path / "a" / "model" / "model.safetensors").unlink()
     assert shipped.find_latest(tmp_path) == tmp_path / "c" / "model"
@@ -227,22 +227,22 @@ FEATURED = [
 
 
 @pytest.mark.parametrize(("tokens", "scheme", "features"), FEATURED)
-def test_what_follows_from_the_tokens_is_in_no_folder_but_in_old_ones(
+def test_arguments_that_follow_from_the_tokens_are_stored_only_in_old_folders(
     tmp_path, tokens, scheme, features
 ):
-    """Nothing that is learnt, such as a table of positions, is made anew at random when loading."""
+    """Loading keeps all that is learnt, such as a table of positions: the logits are the same."""
     shape = ModelConfig(layers=2, width=16, heads=2, context=16, dropout=0.5, features=features)
     tokenizer = build(**tokens)
     options = TrainConfig(model=shape, position={"name": scheme})
     model = at_random(build_model(options, tokenizer)).eval()
     folder = bundle.save(tmp_path / "m", model, tokenizer, {})
     path, full = folder / "config.json", model.config.plain()
-    chosen = json.loads(path.read_text())["model"]
-    assert chosen["features"] == [
+    stored = json.loads(path.read_text())["model"]
+    assert stored["features"] == [
         {option: feature[option] for option in ("name", *FEATURE_OPTIONS[feature["name"]])}
         for feature in full["features"]
     ]
-    assert "coordinates" not in chosen["position"]
+    assert "coordinates" not in stored["position"]
     ids = torch.arange(4, 4 + 20)[None]
     for old in (False, True):
         if old:
@@ -255,7 +255,7 @@ def test_what_follows_from_the_tokens_is_in_no_folder_but_in_old_ones(
         with torch.no_grad():
             assert torch.equal(back(ids), model(ids))
     for number, feature in enumerate(full["features"]):
-        for argument in feature.keys() - chosen["features"][number].keys():
+        for argument in feature.keys() - stored["features"][number].keys():
             wrong = copy.deepcopy(full)
             wrong["features"][number][argument] = 3
             change(path, lambda c, wrong=wrong: c.update(model=wrong))

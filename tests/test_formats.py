@@ -1,5 +1,5 @@
-"""Music of any format is read by its content and written by the ending of the file's name; an error
-of a limit names the limit."""
+"""The content of a file determines how it is read, the ending of its name how it is written. The
+error for a file above a limit names the limit."""
 
 import io
 import os
@@ -131,7 +131,7 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path) -> None:
 
 
 class Trickle(io.BytesIO):
-    """A file object that gives three bytes at once, as a pipe or a socket may."""
+    """A file object that returns at most three bytes a call, as a pipe or a socket may."""
 
     def read(self, size: int | None = -1) -> bytes:
         return super().read(min(size or 0, 3))

@@ -20,8 +20,8 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
 
 @pytest.fixture
 def server(monkeypatch, tmp_path):
-    """Replace the hub by ``folder``. ``sizes`` are false sizes of files; ``queried`` and
-    ``downloaded`` collect the revisions."""
+    """Replace the hub with ``folder``. ``sizes`` are wrong sizes that it reports for files;
+    ``queried`` and ``downloaded`` collect revisions."""
     hub = SimpleNamespace(folder=tmp_path / "hub", sizes={}, queried=[], downloaded=[])
 
     def model_info(_, name, *, revision, files_metadata):
@@ -40,11 +40,11 @@ def server(monkeypatch, tmp_path):
 
     def snapshot_download(name, *, revision, endpoint, allow_patterns):
         hub.downloaded.append(revision)
-        kept = tmp_path / "kept" / name
-        kept.mkdir(parents=True, exist_ok=True)
+        cache = tmp_path / "cache" / name
+        cache.mkdir(parents=True, exist_ok=True)
         for file in allow_patterns:
-            shutil.copy(hub.folder / name / file, kept)
-        return str(kept)
+            shutil.copy(hub.folder / name / file, cache)
+        return str(cache)
 
     for fake in (model_info, create_repo, upload_folder, snapshot_download):
         owner = client if fake is snapshot_download else client.HfApi

@@ -37,8 +37,8 @@ def test_a_token_has_half_a_context_before_it_or_the_whole_piece(context, tmp_pa
         start = max(0, -(-(place + 1 - context) // (context // 2)) * (context // 2))
         window = torch.tensor([[CUT if start else BOS, *ids[start:place]]])
         with torch.no_grad():
-            chance = model(window)[0, -1].double().log_softmax(-1)[ids[place]]
-        assert likelihood.nats[place] == pytest.approx(-float(chance), abs=1e-5)
+            log_p = model(window)[0, -1].double().log_softmax(-1)[ids[place]]
+        assert likelihood.nats[place] == pytest.approx(-float(log_p), abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -60,17 +60,17 @@ def test_windows_begin_where_they_begin_in_training(name, position, tmp_path):
 def test_mutual_information_is_what_the_past_adds_to_the_likelihood(tmp_path):
     model = network(TOKENIZER.size, width=16, context=64).eval()
     bundle, ids = Bundle(model, TOKENIZER, {}, tmp_path), TOKENIZER.encode(song(2))
-    before, after = ids[:20], ids[20:28]
+    past, new = ids[:20], ids[20:28]
 
-    def nats(*past):
-        row = torch.tensor([[*past, *after.tolist()]])
+    def nats(*first):
+        row = torch.tensor([[*first, *new.tolist()]])
         with torch.no_grad():
-            chances = model(row).double().log_softmax(-1)[0, len(past) - 1 : -1]
-        return -float(chances.gather(1, row[0, len(past) :, None]).sum())
+            log_p = model(row).double().log_softmax(-1)[0, len(first) - 1 : -1]
+        return -float(log_p.gather(1, row[0, len(first) :, None]).sum())
 
-    expected = nats(CUT) - nats(BOS, *before.tolist())
-    assert mutual_information(bundle, before, after) == pytest.approx(expected, abs=1e-4)
+    expected = nats(CUT) - nats(BOS, *past.tolist())
+    assert mutual_information(bundle, past, new) == pytest.approx(expected, abs=1e-4)
     # Of a long past the last ids are read, as many as the context has.
     long = np.tile(ids, 40)
-    expected = mutual_information(bundle, long[1000:2000], after)
-    assert mutual_information(bundle, long[:2000], after) == expected
+    expected = mutual_information(bundle, long[1000:2000], new)
+    assert mutual_information(bundle, long[:2000], new) == expected

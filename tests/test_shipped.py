@@ -117,9 +117,9 @@ def test_the_model_for_a_request_has_bars_if_its_options_or_music_need_them(
 @pytest.mark.parametrize(("name", "primer"), [("piano", "mozart_k545"), ("chorale", None)])
 @pytest.mark.usefixtures("one_thread")
 def test_the_same_seed_gives_the_same_file_on_any_number_of_threads(name, primer):
-    made = []
+    files = []
     for threads in (1, 3):
         torch.set_num_threads(threads)
         pieces = musictx.generate(name, primer=primer, tokens=40, samples=2, seed=5)
-        made.append(musictx.to_bytes(pieces[1]))
-    assert made[0] == made[1]
+        files.append(musictx.to_bytes(pieces[1]))
+    assert files[0] == files[1]

@@ -178,16 +178,15 @@ def test_repeats_are_an_option_of_read(tmp_path):
         musictx.read(path, repeats="no")
 
 
-# A tree of music, as a page and as plain loops over it.
-def marked(tree):
-    """Return the marks of a tree, whose branches are numbers of plain sections, ("repeat", times,
-    tree) and ("endings", tree, [numbers of each ending])."""
+def tree_marks(tree):
+    """Return the marks of a tree of repeats. Its branches are the number of plain sections,
+    ("repeat", times, tree) or ("endings", tree, [numbers of each ending])."""
     marks = []
     for branch in tree:
         if isinstance(branch, int):
             marks += [Signs()] * branch
             continue
-        inside = marked(branch[2] if branch[0] == "repeat" else branch[1])
+        inside = tree_marks(branch[2] if branch[0] == "repeat" else branch[1])
         inside[0] = inside[0]._replace(forward=True)
         if branch[0] == "repeat":
             inside[-1] = inside[-1]._replace(backward=branch[1])
@@ -200,7 +199,7 @@ def marked(tree):
 
 
 def loops(tree, first=0):
-    """Return the order in which the sections of a tree are played, and their number."""
+    """Return the sections of a tree in the order in which loops play them, and their number."""
     sequence, place = [], first
     for branch in tree:
         if isinstance(branch, int):
@@ -224,13 +223,13 @@ plain = st.integers(1, 2)
 verses = st.sampled_from([[[1], [2]], [[1, 2], [3]], [[1], [2], [3]]])
 
 
-def around(branches):
+def surround(branches):
     body = st.tuples(plain, branches, plain).map(list)
     repeats = st.tuples(st.just("repeat"), st.integers(2, 3), body)
     return repeats | st.tuples(st.just("endings"), body, verses)
 
 
-branches = plain | around(plain) | around(around(plain))
+branches = plain | surround(plain) | surround(surround(plain))
 trees = st.lists(branches, min_size=1, max_size=4)
 
 
@@ -238,7 +237,7 @@ trees = st.lists(branches, min_size=1, max_size=4)
 @given(tree=trees)
 def test_trees_of_repeats_are_played_as_loops(tree):
     numbers, count = loops(tree)
-    marks = marked(tree)
+    marks = tree_marks(tree)
     assert len(marks) == count
     assert playing_order(marks) == numbers
     bars = []

@@ -21,7 +21,7 @@ STEPS = st.sampled_from([3, 6, 8, 12, 16, 24, 36, 60, 100, 192])
 
 
 @st.composite
-def written(draw):
+def scores(draw):
     """Draw music with overlaps, chords, ties over bars, and changes of tempo, meter and key."""
     tempos = [(0, draw(st.sampled_from([60.0, 96.0, 6e7 / 450_000])))]
     if draw(st.booleans()):
@@ -48,7 +48,7 @@ def written(draw):
 
 
 @settings(max_examples=40)
-@given(written())
+@given(scores())
 def test_a_written_score_is_read_back(score):
     again = musicxml.read(w.to_bytes(score))
     tracks = np.unique(score.notes["track"])
@@ -65,11 +65,11 @@ def test_a_written_score_is_read_back(score):
         assert np.allclose(notes[column], read[column], atol=1e-6)
     last = score.duration
     for name in ("tempos", "meters", "keys"):
-        written = getattr(score, name)
-        written = written[written["time"] < last - 1e-6]
-        read_again = getattr(again, name)[: len(written)]
-        for field in written.dtype.names:
-            assert np.allclose(written[field].astype(float), read_again[field].astype(float))
+        expected = getattr(score, name)
+        expected = expected[expected["time"] < last - 1e-6]
+        marks = getattr(again, name)[: len(expected)]
+        for field in expected.dtype.names:
+            assert np.allclose(expected[field].astype(float), marks[field].astype(float))
     assert again.names.get(0) == (score.names[0] if tracks[0] == 0 else None)
 
 
@@ -102,8 +102,7 @@ def test_words_fermatas_and_the_pick_up_are_read_back():
     texts = {"title": "Harbour & <Waltz>\0", "composer": "A. Person", "names": {0: "Piano\0"}}
     lyrics = (0.0, "Freu-"), (1.0, "de & <so>"), (7.0, "la")
     notes = (0, 1, 60), (1, 6, 62), (1, 6, 67), (6, 7, 64), (7, 9, 60)
-    made = piece(*notes, meters=meters, fermatas=(1.0,), lyrics=lyrics, **texts)
-    data = w.to_bytes(made)
+    data = w.to_bytes(piece(*notes, meters=meters, fermatas=(1.0,), lyrics=lyrics, **texts))
     for back in (musicxml.read(data), musicxml.read(w.to_bytes(musicxml.read(data)))):
         assert (back.title, back.composer) == ("Harbour & <Waltz>", "A. Person")
         assert (back.names, back.fermatas, back.lyrics) == ({0: "Piano"}, (1.0,), lyrics)
