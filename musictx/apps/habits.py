@@ -65,14 +65,21 @@ def without_overridden_limits(
     return result
 
 
+def seconds_per_id_second(bundle: Bundle, task: Task) -> float:
+    """Return the mean seconds of the file per second of the ids in the region of ``task``."""
+    return bundle.tokenizer.clock(task.score).seconds_per_id_second(task.begin, task.end)
+
+
 def accompaniment_density(bundle: Bundle, task: Task, notes: int) -> float:
-    """Return the notes per second that accompany a melody with this number of ``notes``; if 0, a
-    melody of the density in the corpus. Infinite if the card has no such density."""
-    others = NOTES_PER_MELODY_NOTE - 1
+    """Return the usual density of an accompaniment, in notes per second of the file: to a melody of
+    this number of ``notes`` or, if 0, to one of the density in the corpus. Infinite if the model's
+    card does not have that density."""
     melody = bundle.stats.parts.get(melody_program(bundle) or 0)
     if notes:
-        return others * notes / max(task.end - task.begin, 1.0)
-    return np.inf if melody is None else others * melody.density
+        density = notes / max(task.end - task.begin, 1.0)
+    else:  # statistics count seconds of the ids
+        density = melody.density / seconds_per_id_second(bundle, task) if melody else np.inf
+    return (NOTES_PER_MELODY_NOTE - 1) * density
 
 
 def habits_of(
@@ -121,8 +128,8 @@ def _habits_of_named_parts(
         tune = measure_habit([np.ones(1)], [melody], [0.0])
         low, high = max(tune.low - MARGIN, 0), tune.high + MARGIN
         habits[voice] = habits[voice]._replace(low=low, high=high)
-    id_second = bundle.tokenizer.clock(task.score).seconds_per_id_second(task.begin, task.end)
-    highest = accompaniment_density(bundle, task, len(melody)) * id_second
+    stretch = seconds_per_id_second(bundle, task)
+    highest = accompaniment_density(bundle, task, len(melody)) * stretch
     return {
         part: habit if part == DRUMS else habit._replace(density=min(habit.density, highest))
         for part, habit in habits.items()
@@ -139,7 +146,7 @@ def _habits_around(bundle: Bundle, task: Task, score: Score) -> dict[int, Habit]
     on_tracks = notes[np.isin(notes["track"], task.tracks)]
     # Notes that sound at once, or begin within a few seconds, are counted among these:
     all_notes = parts_of(notes if in_bars else on_tracks)
-    id_second = bundle.tokenizer.clock(task.score).seconds_per_id_second(task.begin, task.end)
+    stretch = seconds_per_id_second(bundle, task)
     first, last = max(task.begin - AROUND_SECONDS, 0.0), task.end + AROUND_SECONDS
     span = task.begin - first + max(min(last, task.score.duration) - task.end, 0.0)
     habits = {}
@@ -152,12 +159,12 @@ def _habits_around(bundle: Bundle, task: Task, score: Score) -> dict[int, Habit]
             rate = near.sum() / span
         else:
             rate = len(played) / max(float(np.ptp(start)), 1.0)
-        habit = measure_habit([at_once(all_notes[part])], [played["pitch"]], [rate * id_second])
+        habit = measure_habit([at_once(all_notes[part])], [played["pitch"]], [rate * stretch])
         margin = 0 if is_drum else MARGIN
         habits[part] = habit._replace(
             low=max(habit.low - margin, 0),
             high=min(habit.high + margin, 127),
-            densest=densest(all_notes[part], WINDOW_SECONDS * id_second),
-            longest=np.inf if is_drum else usual_length(played["end"] - start) / id_second,
+            densest=densest(all_notes[part], WINDOW_SECONDS * stretch),
+            longest=np.inf if is_drum else usual_length(played["end"] - start) / stretch,
         )
     return habits

@@ -18,7 +18,7 @@ import numpy as np
 
 from musictx import formats, registry
 from musictx.apps import parts
-from musictx.apps.habits import accompaniment_density, habits_of
+from musictx.apps.habits import accompaniment_density, habits_of, seconds_per_id_second
 from musictx.apps.results import (
     Notice,
     Result,
@@ -123,7 +123,8 @@ def usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:
     levels = {"density": density} if np.isfinite(density) else {}
     if task.given_levels:
         density += task.given_levels["density"]
-        levels["density"] = min(density, bundle.stats.density or np.inf)
+        in_corpus = (bundle.stats.density or np.inf) / seconds_per_id_second(bundle, task)
+        levels["density"] = min(density, in_corpus)
     if len(task.given):  # without a target the accompaniment stays too close to the melody
         mean_pitch = float(task.given.notes["pitch"].mean())
         levels["register"] = max(mean_pitch - SEMITONES_LOWER, 1.0)
@@ -155,10 +156,9 @@ def arrange(
     defaults = {} if new_notes_only else usual
     if named_parts and len(task.given):  # named parts are as loud as the given notes
         defaults = {"loudness": float(task.given.notes["velocity"].mean())}
-    # A control counts notes per second of the ids, which is `id_second` seconds of the file.
-    id_second = bundle.tokenizer.clock(task.score).seconds_per_id_second(task.begin, task.end)
-    targets = _per_second_of_ids({**defaults, **request.controls}, id_second)
-    around = _per_second_of_ids(task.given_levels, id_second)
+    stretch = seconds_per_id_second(bundle, task)  # controls count notes per second of the ids
+    targets = _per_second_of_ids({**defaults, **request.controls}, stretch)
+    around = _per_second_of_ids(task.given_levels, stretch)
     described = dict(targets)  # by the control tokens, which describe all notes of the region
     is_asked = request.sampling.density is not None
     usual_density = None if is_asked else targets.pop("density", None)
@@ -166,7 +166,7 @@ def arrange(
         if targets["density"]:
             start = task.given.notes["start"]  # in the region
             count = ((start >= task.begin) & (start < task.end)).sum()
-            described["density"] += count / max(task.end - task.begin, 1.0) * id_second
+            described["density"] += count / max(task.end - task.begin, 1.0) * stretch
         factor = targets["density"] / habit_density if habit_density else 0.0
         habits = {p: h._replace(density=factor * h.density) for p, h in habits.items()}
     elif named_parts and all(habit.density for habit in habits.values()):
@@ -219,10 +219,10 @@ def _with_model_programs(
     return score, given.with_notes(notes)
 
 
-def _per_second_of_ids(values: Mapping[str, float], id_second: float) -> dict[str, float]:
+def _per_second_of_ids(values: Mapping[str, float], stretch: float) -> dict[str, float]:
     """Return ``values`` of controls with the density in notes per second of the ids instead of
     notes per second of the file."""
-    return {n: value * id_second if n == "density" else value for n, value in values.items()}
+    return {n: value * stretch if n == "density" else value for n, value in values.items()}
 
 
 def default_parts(bundle: Bundle, task: Task, score: Score) -> list[int]:

@@ -167,6 +167,18 @@ def test_the_usual_density_is_described_for_all_parts_and_kept_by_those_with_pit
     assert brief.steering.usual_density is None
 
 
+@pytest.mark.parametrize("bpm", [60, 180])
+def test_densities_of_the_corpus_count_seconds_of_the_ids_at_any_tempo(songs, bpm):
+    limits = songs.card["note_limits"] | {"density": 5.0}
+    songs = replace(songs, card=songs.card | {"note_limits": limits})
+    chart = Score(markers=((0.0, "C"),), tempos=[(0.0, bpm)])
+    tune = replace(tracks((73, 72, 8)), tempos=chart.tempos)
+    request, to_chords = AccompanyConfig(), Task(chart, chart, 0.0, 8.0, False, ())
+    for task, density in ((to_chords, 2 * 2.0), (task_of(request, tune), 5.0)):
+        _, brief = infill.arrange(songs, task, request, infill.usual_levels(songs, task))
+        assert brief.steering.usual_density == pytest.approx(density)
+
+
 @pytest.mark.parametrize(("add", "voices"), [("bass", 1), ("bass,drums", 1), ("bass,strings", 3.5)])
 def test_new_parts_have_the_usual_polyphony_at_most_one_note_a_voice(songs, add, voices):
     request, usual = AccompanyConfig(add=add), {"polyphony": 3.5}
