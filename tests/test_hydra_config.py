@@ -74,19 +74,19 @@ def test_your_own_piano_music_begins_with_the_piano_model(tmp_path):
     made = c.compose(words)
     assert (made.init, made.optim.name, made.data.batch_size) == ("piano", "muon", 3)
     assert made == c.compose([*words, "experiment=own", "init=piano"])
-    assert "piano" in finetuning.train_words(words)[1]
+    assert "piano" in finetuning.train_overrides(words)[1]
     assert prepared(path).low == 21
     nothing = c.compose([*words, "init=null"])
     assert (nothing.init, nothing.optim.name) == (None, "adamw")
     for decided in ("model=tiny", "model.width=64", "tokenizer=ensemble", "corpus=maestro"):
-        assert finetuning.train_words([*words, decided]) == ([*words, decided], None)
+        assert finetuning.train_overrides([*words, decided]) == ([*words, decided], None)
     assert c.compose(["corpus=bach"]).init is None
 
 
 def test_music_on_beats_begins_with_the_song_model(tmp_path):
     songs = corpus(tmp_path / "songs", 0, None, 24, 24, beats=True)
     assert c.compose([f"corpus.path={songs}"]).init == "song"
-    assert "song" in finetuning.train_words([f"corpus.path={songs}"])[1]
+    assert "song" in finetuning.train_overrides([f"corpus.path={songs}"])[1]
     tokens = prepared(f"corpus.path={songs}")
     stored = bundle.load("song").tokenizer.without_controls
     assert build(**dataclasses.asdict(tokens)).fingerprint == stored.fingerprint
@@ -105,7 +105,7 @@ def test_other_music_begins_with_nothing_and_a_line_gives_the_reason(tmp_path):
         ([f"corpus.path=[{band},'{piano}']"], "60 % of the notes in 5 files"),  # in one training
         ([f"corpus.path={band},'{piano}'"], "60 % of the notes in 5 files"),  # in two
     ):
-        given, line = finetuning.train_words(words)
+        given, line = finetuning.train_overrides(words)
         assert given == words
         assert reason in line
     assert finetuning.prepare_options({"corpus.path": band}) == ({"corpus.path": band}, None)

@@ -26,28 +26,28 @@ from musictx.options import make_config
 
 
 def train(
-    typed: Sequence[str],
+    arguments: Sequence[str],
     task: Callable[[TrainConfig], Any],
     *,
     flags: Mapping[str, str] = MappingProxyType({}),
     folders: Sequence[Path] = (),
 ) -> None:
-    """Compose a configuration from the words ``typed`` and call ``task`` with it.
+    """Compose a configuration from the command-line ``arguments`` and call ``task`` with it.
 
     flags    flags of Hydra with their values, already checked: --multirun, --cfg job, ...
     folders  the folder of --config-dir, if any
 
     A sweep calls ``task`` for each of its runs and passes their ``validation_loss`` to the sweeper.
-    Raises :class:`ConfigError` in one sentence if Hydra cannot compose the words, and whatever
-    ``task`` raises.
+    Raises :class:`ConfigError` if Hydra cannot compose a configuration, and the errors of ``task``;
+    a ``UserError`` in a sweep is raised after the other runs.
     """
-    words = normalise(typed, sweep="--multirun" in flags, folders=folders)
+    overrides = normalise(arguments, sweep="--multirun" in flags, folders=folders)
     if "--config-name" not in flags:  # else the user's file chooses the initial model
-        words, line = finetuning.train_words(words)
+        overrides, line = finetuning.train_overrides(overrides)
         if line is not None and "--cfg" not in flags and not os.environ.get("LOCAL_RANK"):
             print(line, flush=True)
-    flag_words = [word for flag in flags.items() for word in flag if word]
-    import hydra  # takes half a second, so mistakes are reported before
+    hydra_flags = [text for flag in flags.items() for text in flag if text]
+    import hydra  # takes half a second; most mistakes have been reported by now
     from hydra.core.global_hydra import GlobalHydra
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
@@ -56,24 +56,24 @@ def train(
 
     register()
     GlobalHydra.instance().clear()  # the calling program may use Hydra itself
-    task_errors: list[Exception] = []  # errors of runs, as opposed to those of composing
+    task_errors: list[Exception] = []  # from as_config and task, not from Hydra
 
     @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="train")
     def job(composed: Any) -> float | None:
         settings = HydraConfig.get()
         in_sweep = settings.mode == RunMode.MULTIRUN
         try:
-            config, run_words = as_config(composed), list(typed)
+            config, run_arguments = as_config(composed), list(arguments)
             if in_sweep:
-                _name_folder(config, settings.sweep)
+                _set_run_folder(config, settings.sweep)
                 out = [] if config.out is None else [f"out={config.out}"]
-                run_words = [*settings.overrides.task, *out]
+                run_arguments = [*settings.overrides.task, *out]
             # Lightning starts further processes with sys.argv, which must name the options of this
             # run, not those of the sweep.
-            with _argv(["train", *(w for w in flag_words if w != "--multirun"), *run_words]):
+            with _argv(["train", *(f for f in hydra_flags if f != "--multirun"), *run_arguments]):
                 result = task(config)
         except UserError as error:
-            # Not raised here: Hydra would print it in several lines, and a sweep goes on.
+            # Raised below: here Hydra would print it in several lines and end a sweep.
             task_errors.append(error)
             result = error
         except Exception as error:
@@ -83,29 +83,27 @@ def train(
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # lets Hydra raise errors instead of printing them
     try:
-        with _argv([*flag_words, *words]):
+        with _argv([*hydra_flags, *overrides]):
             job()
     except Exception as error:
-        raise error if error in task_errors else _in_a_sentence(error) from error
+        raise error if error in task_errors else _in_one_line(error) from error
     finally:  # also after Ctrl-C
         failure = sweep.report()
     if failure or task_errors:
         raise failure or task_errors[0]
 
 
-def compose(words: Sequence[str] = ()) -> TrainConfig:
-    """Return the checked options of ``musictx train`` with ``words``, such as ``model=tiny``.
+def compose(arguments: Sequence[str] = ()) -> TrainConfig:
+    """Return the checked options of ``musictx train`` with ``arguments``, such as ``model=tiny``.
 
-    Raises :class:`~musictx.errors.ConfigError` in one sentence for an unknown option, an unknown
-    choice or an invalid value.
-    """
-    made: list[TrainConfig] = []
-    train(words, made.append)
-    return made[0]
+    Raises :class:`~musictx.errors.ConfigError` for an unknown option or an invalid value."""
+    configs: list[TrainConfig] = []
+    train(arguments, configs.append)
+    return configs[0]
 
 
 def as_config(composed: Any) -> TrainConfig:
-    """Return the options that Hydra composed as the checked dataclass of train.
+    """Return the configuration ``composed`` by Hydra as the checked dataclass of train.
 
     In Hydra's configuration, flags of Lightning's Trainer are options of ``trainer``, and arguments
     of the user's own optimizer are options of ``optim``. They are moved to ``trainer.flags`` and
@@ -117,7 +115,7 @@ def as_config(composed: Any) -> TrainConfig:
     try:
         options: Any = OmegaConf.to_container(composed, resolve=True)
     except OmegaConfBaseException as error:
-        raise _in_a_sentence(error) from error
+        raise _in_one_line(error) from error
     trainer, optim = options.get("trainer"), options.get("optim")
     if not isinstance(trainer, dict) or not isinstance(optim, dict):
         raise ConfigError(
@@ -136,8 +134,8 @@ def as_config(composed: Any) -> TrainConfig:
 
 @cache
 def register() -> None:
-    """Give Hydra the defaults of all options, ``train_schema``, and the folders of YAML files of
-    optional components."""
+    """Register the defaults of all options with Hydra as ``train_schema``, and the folders of YAML
+    files of optional components."""
     from hydra.core.config_search_path import ConfigSearchPath
     from hydra.core.config_store import ConfigStore
     from hydra.core.plugins import Plugins
@@ -154,18 +152,18 @@ def register() -> None:
     for name, field in options_of("train").items():
         value = default_of(field)
         OmegaConf.update(node, name, vars(value) if is_dataclass(value) else value)
-    del node.position  # the YAML file of a scheme names it
+    del node.position  # set by the YAML file of a scheme
     node.trainer.update(node.trainer.pop("flags"))
     del node.optim.params
     ConfigStore.instance().store(name="train_schema", node=node)
 
 
-def _name_folder(config: Any, sweep: Any) -> None:
-    """Set ``config.out`` from ``hydra.sweep.dir`` and ``subdir`` if the user gave them, that is, if
-    ``hydra.sweep.dir`` is not the multirun/DATE/TIME of ``conf/hydra/default.yaml``."""
-    if re.fullmatch(r"multirun/[\d-]+/[\d-]+", str(sweep.dir)):
+def _set_run_folder(config: TrainConfig, settings: Any) -> None:
+    """Set ``config.out`` to the ``dir`` and ``subdir`` of ``settings`` (``hydra.sweep``), unless
+    ``dir`` is the default of ``conf/hydra/default.yaml``, multirun/DATE/TIME."""
+    if re.fullmatch(r"multirun/[\d-]+/[\d-]+", str(settings.dir)):
         return
-    folder = str(Path(sweep.dir) / str(sweep.subdir))
+    folder = str(Path(settings.dir) / str(settings.subdir))
     if config.out is not None and Path(config.out) != Path(folder):
         raise ConfigError(
             f"hydra.sweep.dir={folder} out={config.out}: both name the run folder; give one"
@@ -174,18 +172,18 @@ def _name_folder(config: Any, sweep: Any) -> None:
 
 
 @contextmanager
-def _argv(words: Sequence[str]) -> Iterator[None]:
+def _argv(arguments: Sequence[str]) -> Iterator[None]:
     old = sys.argv
-    sys.argv = [old[0], *words]
+    sys.argv = [old[0], *arguments]
     try:
         yield
     finally:
         sys.argv = old
 
 
-def _in_a_sentence(error: Exception) -> UserError:
-    """Return an error with the message of Hydra's ``error`` in one line, after the name of the
-    option or file at fault."""
+def _in_one_line(error: Exception) -> UserError:
+    """Return Hydra's ``error`` as a :class:`ConfigError` in one line that begins with the name of
+    the wrong option or file; a ``UserError`` is returned unchanged."""
     if isinstance(error, UserError):
         return error
     cause: BaseException = error

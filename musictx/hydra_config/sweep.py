@@ -1,4 +1,4 @@
-"""After a sweep: print and write the table of its runs by validation loss, and remove empty
+"""After a sweep: print and write a table of its runs, sorted by validation loss, and remove empty
 folders."""
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from musictx.files import write_table, write_text
 #: The file with one run's row of the table, written by the process of that run.
 _RESULT = "sweep-result.json"
 _COLUMNS = ("run", "loss", "steps", "model", "options", "error")
-#: Folders of the sweeps that Hydra started in this process and that are not reported yet.
+#: Folders of the sweeps that were started in this process and are not reported yet.
 _folders: list[Path] = []
 
 
 class Start(Callback):
-    """A callback of Hydra (``conf/hydra/default.yaml``) that records the folder of a sweep."""
+    """A Hydra callback (``conf/hydra/default.yaml``) that records the folder of a sweep."""
 
     def on_multirun_start(self, config: Any, **kwargs: Any) -> None:
         _folders.append(Path(config.hydra.sweep.dir))
 
 
 def write_result(settings: Any, result: Any) -> float:
-    """Write the ``result`` of a run of a sweep, a ``UserError`` if the run failed. Return the
-    validation loss for Hydra's sweeper, NaN without a loss. ``settings`` are Hydra's of the run."""
-    words = [override.lstrip("+") for override in settings.overrides.task]
-    row: dict[str, Any] = {"run": int(settings.job.num), "options": words, "loss": math.nan}
+    """Write the ``result`` of a run of a sweep, or the ``UserError`` by which it failed. Return the
+    validation loss for the sweeper, NaN without one. ``settings`` are the run's ``hydra.*``."""
+    options = [override.lstrip("+") for override in settings.overrides.task]
+    row: dict[str, Any] = {"run": int(settings.job.num), "options": options, "loss": math.nan}
     if isinstance(result, UserError):
         row |= {"error": str(result), "status": result.status}
     else:
@@ -46,7 +46,7 @@ def write_result(settings: Any, result: Any) -> float:
 
 def report() -> UserError | None:
     """Print the table of the last sweep, best run first, and write ``results.csv``. Remove the
-    empty folders of the sweep. Return the error of the first run that failed."""
+    empty folders of the sweep. Return the error of the first run that failed, if any."""
     if not _folders:
         return None
     folder, rows = _folders.pop(), []
@@ -62,32 +62,32 @@ def report() -> UserError | None:
         with contextlib.suppress(OSError):
             os.removedirs(folder)
     else:
-        _print(folder / "results.csv", rows)
+        _print_table(folder / "results.csv", rows)
     if not failed:
         return None
     kind = WriteError if failed[0]["status"] == WriteError.status else UserError
     return kind(f"{failed[0]['error']} (run {failed[0]['run']} of the sweep)")
 
 
-def _print(table: Path, rows: list[dict[str, Any]]) -> None:
-    """Print and write the table. Print also the mean and standard deviation over runs that differ
-    only in their seed."""
-    shared = set.intersection(*(set(row["options"]) for row in rows))
-    varied = [[word for word in row["options"] if word not in shared] for row in rows]
-    write_table(table, [row | {"options": " ".join(row["options"])} for row in rows], _COLUMNS)
-    print(f"validation loss, best first ({table}):")
-    width = max(len(" ".join(words)) for words in varied)
-    for row, words in zip(rows, varied):
+def _print_table(file: Path, rows: list[dict[str, Any]]) -> None:
+    """Write the table to ``file`` and print it, with the mean and standard deviation over runs that
+    differ only in their seed."""
+    common = set.intersection(*(set(row["options"]) for row in rows))
+    varied = [[option for option in row["options"] if option not in common] for row in rows]
+    write_table(file, [row | {"options": " ".join(row["options"])} for row in rows], _COLUMNS)
+    print(f"validation loss, best first ({file}):")
+    width = max(len(" ".join(options)) for options in varied)
+    for row, options in zip(rows, varied):
         outcome = row.get("error") or f"{row['steps']:,} steps  {row['model'] or ''}"
-        print(f"  {row['loss']:.4f}  {' '.join(words):{width}}  {outcome}".rstrip(), flush=True)
+        print(f"  {row['loss']:.4f}  {' '.join(options):{width}}  {outcome}".rstrip(), flush=True)
     losses: dict[str, list[float]] = {}
-    for row, words in zip(rows, varied):
-        others = " ".join(word for word in words if not word.startswith("seed="))
-        if len(others) < len(" ".join(words)) and math.isfinite(row["loss"]):
-            losses.setdefault(others, []).append(row["loss"])
-    several = {others: values for others, values in losses.items() if len(values) > 1}
-    if several:
+    for row, options in zip(rows, varied):
+        seedless = " ".join(option for option in options if not option.startswith("seed="))
+        if len(seedless) < len(" ".join(options)) and math.isfinite(row["loss"]):
+            losses.setdefault(seedless, []).append(row["loss"])
+    losses = {seedless: values for seedless, values in losses.items() if len(values) > 1}
+    if losses:
         print("mean and standard deviation over seeds:")
-    for others, values in several.items():
-        mean = f"{statistics.fmean(values):.4f}  {statistics.stdev(values):.4f}"
-        print(f"  {mean}  {len(values)} seeds  {others}".rstrip(), flush=True)
+    for seedless, values in losses.items():
+        numbers = f"{statistics.fmean(values):.4f}  {statistics.stdev(values):.4f}"
+        print(f"  {numbers}  {len(values)} seeds  {seedless}".rstrip(), flush=True)

@@ -1,9 +1,9 @@
-"""Convert the words of ``musictx train`` to overrides for Hydra, and refuse wrong words in one
+"""Convert the arguments of ``musictx train`` to Hydra overrides, and report a wrong one in one
 sentence. Hydra is not imported here, so that a mistake is reported at once.
 
 The name of a file or folder is read literally, although spaces, brackets, ``~`` and ``=`` have a
-meaning in Hydra's grammar; only in ``out=`` a ``${seed}`` is the value of an option. Commas
-separate values only in a sweep.
+meaning in Hydra's grammar. Only in ``out=``, ``${seed}`` is replaced by the value of that option.
+Commas separate values only in a sweep.
 """
 
 from __future__ import annotations
@@ -29,84 +29,84 @@ from musictx.options import (
     within,
 )
 
-#: Values that Hydra's sweepers read: choice(1,2), tag(log,interval(1e-4,1e-2)).
+#: Functions that Hydra's sweepers evaluate: choice(1,2), tag(log,interval(1e-4,1e-2)).
 _FUNCTION = re.compile(r"(choice|range|interval|glob|shuffle|sort|tag|int|float|str|bool)\(.*\)")
 
 
 def normalise(
-    typed: Sequence[str], *, sweep: bool = False, folders: Sequence[Path] = ()
+    arguments: Sequence[str], *, sweep: bool = False, folders: Sequence[Path] = ()
 ) -> list[str]:
-    """Convert the words ``typed`` to overrides for Hydra. ``folders`` are the user's folders of
-    YAML files. Raises :class:`ConfigError` for a word that is wrong regardless of the other words.
-    """
+    """Convert the command-line ``arguments`` to Hydra overrides. ``folders`` are the user's folders
+    of YAML files. Raises :class:`ConfigError` for an argument that is wrong by itself."""
     options, presets = options_of("train"), groups("train", folders)
-    # Options of position schemes and of the user's optimizers are checked after composing.
+    # Options of the user's own position schemes and optimizers are checked after composing.
     unchecked = [*free_form("train"), "optim"]
     unchecked += [f"trainer.{flag}" for flag in PASSED_ON]
     unchecked += [name for name, field in options.items() if checks.has_parts(field)]
-    others = [*presets, *unchecked, "hydra"]
-    files = [word for word in typed if is_file("train", word, others) and not _is_signed(word)]
-    named = [word for word in typed if word not in files]
-    has_search_path = any(word.lstrip("+").startswith("hydra.searchpath=") for word in named)
+    more = [*presets, *unchecked, "hydra"]
+    files = [a for a in arguments if is_file("train", a, more) and not _has_prefix(a)]
+    assignments = [argument for argument in arguments if argument not in files]
+    has_search_path = any(a.lstrip("+").startswith("hydra.searchpath=") for a in assignments)
     overrides = []
-    refuse_twice("corpus.path", files, named)
+    refuse_twice("corpus.path", files, assignments)
     if files:
         overrides.append(f"corpus.path={_value('corpus.path', options['corpus.path'], files)}")
-    for word in named:
-        key, equals, value = word.partition("=")
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
         name = key.lstrip("+~")
         if name not in presets:
             name = full_name("train", name)  # key=Cm is sampling.key=Cm
         # +hparams=wide adds a YAML file of a group that only the user's folders have.
-        is_new_group = key != name and any(os.path.isdir(folder / name) for folder in folders)
+        is_new = key.startswith(("+", "~"))
+        is_new_group = is_new and any(os.path.isdir(folder / name) for folder in folders)
         if key.startswith("~") and (name in presets or within(name, [*options, *unchecked])):
-            overrides.append(word)
+            overrides.append(assignment)
         elif not equals and not key.startswith("~"):
             raise ConfigError(
-                f"{shown(word)}: expected name=value; musictx train --help lists the options"
+                f"{shown(assignment)}: expected name=value; musictx train --help lists the options"
             )
         elif name.startswith(("hydra.", "hydra/")):
-            overrides.append(_hydra(word, name, value, sweep))
+            overrides.append(_hydra_option(assignment, name, value, sweep))
         elif name in presets:
-            chosen = split(value.strip("[]")) if sweep or value.startswith("[") else [value]
-            if not (has_search_path or "(" in value or {*chosen} <= {*presets[name], "null"}):
+            choices = split(value.strip("[]")) if sweep or value.startswith("[") else [value]
+            if not (has_search_path or "(" in value or {*choices} <= {*presets[name], "null"}):
                 expected = ", ".join(presets[name]) + _sweep_hint(value)
                 if ":" in value and f"{name}.name" in options:
-                    expected += f"; a class of your own is {name}.name={value}"
+                    expected += f"; for a class of your own, give {name}.name={value}"
                 raise ConfigError(f"{name}={shown(value)}: expected one of {expected}")
             overrides.append(f"{name}={value}")
         elif name in options and name not in unchecked:
-            # The YAML file of a position scheme has only its name.
+            # The YAML file of a position scheme sets only ``name``; ++ adds the option.
             prefix = "++" if name.startswith("position.") else ""
             overrides.append(f"{prefix}{name}={_values(name, options[name], value, sweep)}")
         elif within(name, unchecked):
             overrides.append(f"++{name}={value}")
-        elif is_new_group or (has_search_path and key != name):
-            overrides.append(word)
+        elif is_new_group or (has_search_path and is_new):
+            overrides.append(assignment)
         else:
             raise ConfigError(unknown_option("train", key.replace("+", ""), unchecked))
     return overrides
 
 
-def _is_signed(word: str) -> bool:
-    """Whether ``word`` begins with the "+" or "~" of an override that adds or removes an option;
-    a file may have such a name, too."""
-    is_path = word.startswith("~/") or os.path.exists(expand_home(word))
-    return word.startswith(("+", "~")) and not is_path
+def _has_prefix(argument: str) -> bool:
+    """Whether ``argument`` begins with "+" or "~", by which Hydra adds or removes an option, and
+    is not a file of such a name."""
+    is_path = argument.startswith("~/") or os.path.exists(expand_home(argument))
+    return argument.startswith(("+", "~")) and not is_path
 
 
-def _hydra(word: str, name: str, value: str, sweep: bool) -> str:
-    """Return the override for an option of Hydra's. Raises :class:`ConfigError` if it would have no
-    effect."""
+def _hydra_option(assignment: str, name: str, value: str, sweep: bool) -> str:
+    """Return the override for one of Hydra's own options. Raises :class:`ConfigError` for an option
+    that only affects a sweep if this is none, and for a working directory other than "."."""
     if re.match(r"hydra[./](sweep|launcher)", name) and not sweep:
-        raise ConfigError(f"{name}={value}: has an effect only in a sweep; add -m")
+        raise ConfigError(f"{name}={value}: only affects a sweep; add -m")
     if name == "hydra.run.dir" and value.strip("'\"") != ".":
-        raise ConfigError(f"{name}={value}: expected ., the current folder; out= names the run")
-    return f"{name}={quote(expand_home(value))}" if name == "hydra.sweep.dir" else word
+        raise ConfigError(f"{name}={value}: expected . (the current folder); out= names the run")
+    return f"{name}={quote(expand_home(value))}" if name == "hydra.sweep.dir" else assignment
 
 
 def _values(name: str, field: dataclasses.Field, text: str, sweep: bool) -> str:
-    """Return the value of an option, or the values in a sweep, in Hydra's grammar."""
+    """Return the value of an option, or its values in a sweep, in Hydra's grammar."""
     if not sweep:
         try:
             return _value(name, field, text)
@@ -114,22 +114,23 @@ def _values(name: str, field: dataclasses.Field, text: str, sweep: bool) -> str:
             raise ConfigError(f"{error}{_sweep_hint(text)}") from None
     if _FUNCTION.fullmatch(text):
         return text
-    return ",".join(_value(name, field, one) for one in split(text))
+    return ",".join(_value(name, field, value) for value in split(text))
 
 
 def _sweep_hint(text: str) -> str:
-    return "; add -m to run each of these values" if "," in text else ""
+    return "; add -m to run once with each value" if "," in text else ""
 
 
-def _value(name: str, field: dataclasses.Field, typed: str | list[str]) -> str:
-    """Return one checked value in Hydra's grammar: text in quotes."""
-    value = QUOTED.sub(r"\2", typed) if isinstance(typed, str) else typed
-    if "${" not in value:
+def _value(name: str, field: dataclasses.Field, text: str | list[str]) -> str:
+    """Return one value, or the names of several files, in Hydra's grammar; text is quoted. A value
+    with ``${`` is not checked, since Hydra may resolve it."""
+    value = QUOTED.sub(r"\2", text) if isinstance(text, str) else text
+    if isinstance(value, list) or "${" not in value:
         value = converted(name, field, None if value == "null" else value)
         if field.metadata["path"]:
             check_path(name, field, value)
     if "str" not in types_of(field):
-        return str(typed)
+        return str(text)
     if isinstance(value, list):
         return f"[{','.join(map(quote, value))}]"
     return quote(value or "null", interpolates=name == "out")
@@ -137,15 +138,15 @@ def _value(name: str, field: dataclasses.Field, typed: str | list[str]) -> str:
 
 def split(value: str) -> list[str]:
     """Split ``value`` at its commas, but not within brackets or quotes."""
-    parts, depth, inside = [""], 0, ""
+    parts, depth, quote_mark = [""], 0, ""
     for character in value:
-        if character == "," and not depth and not inside:
+        if character == "," and not depth and not quote_mark:
             parts.append("")
             continue
-        if inside:
-            inside = "" if character == inside else inside
+        if quote_mark:
+            quote_mark = "" if character == quote_mark else quote_mark
         elif character in "'\"" and not parts[-1]:
-            inside = character
+            quote_mark = character
         else:
             depth += (character in "[{(") - (character in "]})" and depth > 0)
         parts[-1] += character
@@ -153,11 +154,11 @@ def split(value: str) -> list[str]:
 
 
 def quote(value: str, *, interpolates: bool = False) -> str:
-    """Quote ``value`` so that Hydra's override grammar reads it literally or, if it
-    ``interpolates``, with the values of options in place of ``${NAME}``. ``null`` and a text in
-    quotes are returned unchanged."""
+    """Quote ``value`` so that Hydra reads it literally or, if it ``interpolates``, with the values
+    of options in place of ``${NAME}``. ``null`` and text in quotes are returned unchanged."""
     if value in ("null", "") or QUOTED.fullmatch(value):
         return value
+    # Backslashes before a ${ or quote are doubled, then it is escaped; so are those at the end.
     if not interpolates:
         value = re.sub(r"(\\*)\$\{", lambda m: m[1] * 2 + "\\${", value)
     return "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value) + "'"
