@@ -1,7 +1,7 @@
 """``musictx COMMAND [name=value ...]``: the entry point of the command line.
 
-Help comes from the dataclasses of ``config/`` and the files of ``conf/`` alone, so it is instant;
-Hydra is imported only for ``train``, torch when the command runs.
+Help is instant, since it needs only the dataclasses of ``config/`` and the files of ``conf/``.
+Hydra is imported only for ``train``, torch only when a command runs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import dataclasses
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from musictx.hydra_config import finetuning
 from musictx.hydra_config.run import train
 from musictx.options import make_config, parse, unknown_option
 
-#: Flag -> its possible values, the default first; () for any value, None for a flag without one.
+#: Flag -> its possible values, the default first; (): any value; None: it takes no value.
 FLAGS: dict[str, tuple[str, ...] | None] = {
     "--cfg": ("job", "hydra", "all"),
     "--config-dir": (),
@@ -31,14 +31,14 @@ FLAGS: dict[str, tuple[str, ...] | None] = {
     "--multirun": None,
 }
 SHORT = {"-c": "--cfg", "-cd": "--config-dir", "-cn": "--config-name", "-m": "--multirun"}
-#: The flags of the commands other than train, which do not use Hydra.
-PLAIN_FLAGS: dict[str, tuple[str, ...] | None] = {"--cfg": ("job",), "--config-dir": ()}
+#: The flags of all commands but train, which alone uses Hydra.
+OTHER_FLAGS: dict[str, tuple[str, ...] | None] = {"--cfg": ("job",), "--config-dir": ()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status: 0; 1 if the machine could not write or had too
     little memory; 2 for a mistake in the command; 130 after ^C; 143 if SIGTERM stopped a training.
-    A closed or full standard output does not change the status."""
+    Standard output may be closed, or its disk full, without changing the status."""
     # Without this, set before torch is imported, idle OpenMP threads spin. That slows training down
     # badly on a machine that also does other work.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -52,37 +52,38 @@ def main(argv: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             print("musictx: interrupted", file=sys.stderr)
             return 130
-        except SystemExit as end:  # raised by a training that a signal stopped
-            return end.code if isinstance(end.code, int) else 2 if end.code else 0
+        except SystemExit as error:  # raised by a training that a signal stopped
+            return error.code if isinstance(error.code, int) else 2 if error.code else 0
         finally:
             gc.enable()
     return 0
 
 
-def _dispatch(command: str = "help", *words: str) -> None:
-    """Print help, the version or a configuration, or run ``command`` with its ``words``."""
+def _dispatch(command: str = "help", *arguments: str) -> None:
+    """Print help, the version or a configuration, or run ``command`` with its ``arguments``."""
     help_flags = {"-h", "--help", "--help=all"}
     if command in ("-V", "--version"):
         return print(f"musictx {__version__}")
     if command in ("help", *help_flags):
-        command, words = next((w for w in words if w != "all"), "help"), (*words, "--help")
-    if command == "continue":  # another name of generate
+        topic = next((argument for argument in arguments if argument != "all"), "help")
+        command, arguments = topic, (*arguments, "--help")
+    if command == "continue":  # an alias of generate
         command = "generate"
     if command not in (*COMMANDS, "help"):
         raise UserError(unknown_command(command))
-    if help_flags & {*words}:
+    if help_flags & {*arguments}:
         from musictx.cli.help import command_help, overview
 
-        schemes = [w.partition("=")[2] for w in words if w.startswith("position=")]
-        rare = bool({"--help=all", "all"} & {*words})
+        schemes = [a.partition("=")[2] for a in arguments if a.startswith("position=")]
+        rare = bool({"--help=all", "all"} & {*arguments})
         return print(overview() if command == "help" else command_help(command, rare, *schemes[:1]))
-    flags, typed = _flags(command, words)
+    flags, option_arguments = _split_flags(command, arguments)
     folders = [Path(folder) for flag, folder in flags.items() if flag == "--config-dir"]
     if not all(map(os.path.isdir, folders)):
         raise UserError(f"--config-dir={shown(folders[0])}: no such folder")
     if command == "train":
-        return train(typed, partial(_run, command), flags=flags, folders=folders)
-    options = parse(command, typed)
+        return train(option_arguments, partial(_run, command), flags=flags, folders=folders)
+    options = parse(command, option_arguments)
     if command == "prepare":
         options, line = finetuning.prepare_options(options)
         if line is not None and "--cfg" not in flags:
@@ -96,19 +97,19 @@ def _dispatch(command: str = "help", *words: str) -> None:
 
 
 def _run(command: str, config: Any) -> Any:
-    """Import the program of ``command`` and run it. Raises :class:`OutOfMemory` in place of the
-    errors of other libraries."""
+    """Import the function that runs ``command`` and call it. Memory errors of other libraries are
+    raised as :class:`OutOfMemory`."""
     try:
-        task = registry.load(COMMANDS[command].run)
+        function = registry.load(COMMANDS[command].run)
         gc.freeze()  # modules are never garbage, so collections need not visit their objects
         gc.enable()
         try:
-            return task(config)
+            return function(config)
         finally:
             if "triton" in sys.modules:  # triton prints a warning for each frozen object
                 gc.unfreeze()
     except (MemoryError, RuntimeError) as error:
-        if not _out_of_memory(error):
+        if not _is_memory_error(error):
             raise
         raise OutOfMemory(
             "not enough memory; smaller batches, fewer samples or workers, a shorter context or a "
@@ -116,7 +117,7 @@ def _run(command: str, config: Any) -> Any:
         ) from error
 
 
-def _out_of_memory(error: Exception) -> bool:
+def _is_memory_error(error: Exception) -> bool:
     """Whether Python, numpy, CUDA or torch raised ``error`` for lack of memory. torch on the CPU
     raises a plain RuntimeError, recognised by its text."""
     names = {kind.__name__ for kind in type(error).__mro__}
@@ -124,24 +125,22 @@ def _out_of_memory(error: Exception) -> bool:
     return bool(names & {"MemoryError", "OutOfMemoryError"}) or any(t in str(error) for t in texts)
 
 
-def _flags(command: str, words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Split ``words`` into flags with their values, and the other words."""
-    flags: dict[str, str] = {}
-    others: list[str] = []
-    remaining = list(words)
-    offered = FLAGS if command == "train" else PLAIN_FLAGS
+def _split_flags(command: str, arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Return flag -> its value ("" for a flag without one), and the other ``arguments``."""
+    flags, option_arguments, remaining = dict[str, str](), list[str](), list(arguments)
+    allowed = FLAGS if command == "train" else OTHER_FLAGS
     while remaining:
-        word = remaining.pop(0)
-        name, equals, value = word.partition("=")
+        argument = remaining.pop(0)
+        name, equals, value = argument.partition("=")
         name = SHORT.get(name, name)
-        if not word.startswith("-"):
-            others.append(word)
+        if not argument.startswith("-"):
+            option_arguments.append(argument)
         elif name not in FLAGS:
-            raise UserError(_unknown_flag(command, word, remaining))
-        elif name not in offered:
+            raise UserError(_unknown_flag(command, argument, remaining, allowed))
+        elif name not in allowed:
             more = "; samples=N writes several pieces" if "samples" in options_of(command) else ""
-            raise UserError(f"{name}: a flag of musictx train, as Hydra composes it alone{more}")
-        elif (choices := offered[name]) is None:
+            raise UserError(f"{name}: only musictx train has this flag{more}")
+        elif (choices := allowed[name]) is None:
             flags[name] = ""
         else:
             if not equals and remaining and (not choices or remaining[0] in choices):
@@ -150,22 +149,25 @@ def _flags(command: str, words: Sequence[str]) -> tuple[dict[str, str], list[str
             if not value or (choices and value not in choices):
                 expected = f"one of {', '.join(choices)}" if choices else "a value"
                 raise UserError(f"{name}={value}: expected {expected}")
-    return flags, others
+    return flags, option_arguments
 
 
-def _unknown_flag(command: str, word: str, following: Sequence[str]) -> str:
-    """Return the error message for an unknown flag. For ``--seconds 8`` it suggests seconds=8."""
-    name, equals, value = word.lstrip("-").partition("=")
+def _unknown_flag(
+    command: str, flag: str, following: Sequence[str], allowed: Collection[str]
+) -> str:
+    """Return the error message for a ``flag`` that is not ``allowed``. ``following`` are the
+    arguments after it: for ``--seconds 8`` the message suggests seconds=8."""
+    name, equals, value = flag.lstrip("-").partition("=")
     name = name.replace("-", "_")
     names = [*options_of(command), *groups(command), "model"]
     if name in names:
         if not equals:
             has_value = following and not following[0].startswith("-")
             value = following[0] if has_value else "VALUE"
-        return f"{word}: options are written name=value; write {name}={value}"
-    if word.startswith("--") and len(name) > 1:
+        return f"{flag}: options are written name=value; write {name}={value}"
+    if flag.startswith("--") and len(name) > 1:
         return unknown_option(command, name)
     return (
-        f"{word}: no such flag; options are written name=value, musictx {command} --help lists "
-        f"them; the flags are --help, {', '.join(FLAGS)}"
+        f"{flag}: no such flag; options are written name=value, musictx {command} --help lists "
+        f"them; the flags are --help, {', '.join(allowed)}"
     )

@@ -1,4 +1,4 @@
-"""The text of ``--help``, made from the dataclasses of options and the files of ``conf/``."""
+"""The text of ``--help``, generated from the dataclasses of options and the files of ``conf/``."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from musictx import __version__, shipped
 from musictx.commands import COMMANDS, groups
 from musictx.config import SCHEMES, checks
 
-FLAG_HELP = [
+#: The flags of train: (as they are typed, help).
+TRAIN_FLAGS = [
     ("--help=all", "every option"),
     ("--cfg job|hydra|all", "print the configuration as YAML and stop"),
     ("--multirun, -m", "run every combination of comma-separated values: seed=1,2,3"),
     ("--config-dir DIR", "a folder of your own YAML files: DIR/experiment/mine.yaml, ..."),
     ("--config-name NAME", "your own main file in that folder instead of the command's"),
 ]
-#: The flags of all commands but train, which alone uses Hydra.
-PLAIN_FLAGS = [
-    FLAG_HELP[0],
+#: The flags of all other commands.
+OTHER_FLAGS = [
+    TRAIN_FLAGS[0],
     ("--cfg job", "print the options as YAML and stop"),
     ("--config-dir DIR", "a folder of your own YAML files: DIR/sampling/mine.yaml"),
 ]
@@ -36,15 +37,15 @@ def overview() -> str:
         *(f"  {name:10} {command.about}" for name, command in COMMANDS.items()),
         "",
         "try:",
-        "  musictx generate seconds=60 render=true          new piano music, also as sound",
+        "  musictx generate seconds=60 render=true          new piano music, also as audio",
         "  musictx generate bars=16 tempo=90 meter=3/4      a new song in bars",
-        "  musictx generate instruments=piano,bass,drums    for these instruments",
+        "  musictx generate instruments=piano,bass,drums    a song for these instruments",
         "  musictx continue song.mid bars=8 samples=3       three continuations of your file",
-        "  musictx infill song.mid from=5 to=8              bars 5 to 8 anew",
+        "  musictx infill song.mid from=5 to=8              new bars 5 to 8",
         "  musictx accompany song.mid add=bass,drums        more parts",
-        "  musictx accompany chords='| C | Am7 | F | G |'   a piano that plays your chords",
+        "  musictx accompany chords='| C | Am7 | F | G |'   a piano part for your chords",
         "  musictx harmonise tune.mid                       four voices",
-        "  musictx render song.mid out=song.wav             the sound of a file",
+        "  musictx render song.mid out=song.wav             a file as audio",
         "  musictx train ~/midi                             learn from your own folder of files",
         "",
         "musictx COMMAND --help lists a command's options.",
@@ -53,9 +54,8 @@ def overview() -> str:
 
 
 def command_help(command: str, rare: bool = False, position: str = "huang") -> str:
-    """Return the text of ``musictx COMMAND --help``: the options with their defaults and meanings,
-    the important ones or, with ``rare``, all. Of the options of position schemes only those of
-    ``position`` are shown."""
+    """Return the text of ``musictx COMMAND --help``: the important options, or with ``rare`` all,
+    with their defaults and meanings; of position schemes only the options of ``position``."""
     entry, options = COMMANDS[command], _options(command, position)
     selected = [
         (name, field)
@@ -72,7 +72,7 @@ def command_help(command: str, rare: bool = False, position: str = "huang") -> s
         sections.setdefault(group or "options", []).append(row)
     if included := _included(options):
         sections["comes with musictx"] = included
-    flags = FLAG_HELP if command == "train" else PLAIN_FLAGS
+    flags = TRAIN_FLAGS if command == "train" else OTHER_FLAGS
     hidden = len(options) - len(selected)
     more = f" ({hidden} more)" if hidden else ""
     sections["flags"] = [(flags[0][0], flags[0][1] + more), *flags[1:]]
@@ -86,8 +86,8 @@ def command_help(command: str, rare: bool = False, position: str = "huang") -> s
 
 
 def _options(command: str, position: str) -> list[tuple[str, dataclasses.Field]]:
-    """Return the options of a command, with those of one position scheme: first the file that it
-    reads, then the options that only this command has, then those that it shares with others."""
+    """Return (name on the command line, field) of a command's options, with those of one position
+    scheme: first the file that it reads, then its own options, then those shared with others."""
     entry, options = COMMANDS[command], []
     for name, field in checks.options(entry.config):
         if name == "position":
@@ -106,8 +106,8 @@ def _options(command: str, position: str) -> list[tuple[str, dataclasses.Field]]
 
 
 def _included(options: list[tuple[str, dataclasses.Field]]) -> list[tuple[str, str]]:
-    """Return the models, melodies or openings that come with musictx and that ``options`` accept:
-    (kind, their names)."""
+    """Return (kind, names) of the models, melodies and openings that come with musictx and that
+    ``options`` accept."""
     option_of = {field.metadata["path"]: name for name, field in options}
     included = {"models": sorted(shipped.models())} if "models" in option_of else {}
     if option_of.get("examples") == "melody":
@@ -127,11 +127,11 @@ def default_text(field: dataclasses.Field) -> str:
 
 
 def _rows(rows: list[tuple[str, str]], name_width: int, width: int) -> list[str]:
-    """Return the lines of two columns, names and wrapped texts."""
+    """Return the lines of a table with two columns: names, and texts wrapped to ``width``."""
     lines = []
     for name, text in rows:
         wrapped = textwrap.wrap(text, width - name_width - 2) or [""]
         gap = "  " if len(name) >= name_width else ""
         lines.append(f"  {name:{name_width}}{gap}{wrapped[0]}".rstrip())
-        lines += [" " * (name_width + 2) + more for more in wrapped[1:]]
+        lines += [" " * (name_width + 2) + line for line in wrapped[1:]]
     return lines

@@ -1,6 +1,6 @@
-"""Printing that fails does not stop a command: with a closed pipe (``| head``), a full disk (``>``)
-or a closed stream the printed text is lost, but the command still writes its files. Characters
-that a terminal cannot show are escaped."""
+"""Let a command go on if it cannot print: with a closed pipe (``| head``), a full disk (``>``) or a
+closed stream the printed text is lost, but the command still writes its files. Characters that a
+terminal cannot show are escaped."""
 
 from __future__ import annotations
 
