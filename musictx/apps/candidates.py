@@ -1,8 +1,8 @@
-"""The best of several versions of a piece: the one that keeps to its subject.
+"""Choose the best of several candidates for a sample: the one that keeps to its subject.
 
-Samples differ in how far they take up the music before, which the probabilities of the network
-measure: the mutual information of the music before and after (:func:`.mutual_information`). A note
-of short or sparse music has more of it. How readers judged the result stands in scripts/LOG.md.
+Samples differ in how much of the earlier music they take up. This is measured by the mutual
+information of earlier and new music under the model (:func:`.mutual_information`), in nats per
+note. It favours short or sparse music. scripts/LOG.md has judgements of the result.
 """
 
 from __future__ import annotations
@@ -18,44 +18,45 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.sample import Sample
 
 
-def best(
+def choose_best(
     bundle: Bundle,
     pieces: Iterator[tuple[int, Sample]],
     primers: Sequence[Primer],
     request: GenerateConfig,
 ) -> Iterator[tuple[int, Sample]]:
-    """Yield the best of the numbered ``pieces`` that are candidates for each sample, as soon as
-    they are composed; after Ctrl-C the best of the finished ones, or of the unfinished ones if none
-    is finished."""
-    waiting: dict[int, list[tuple[int, Sample]]] = {}
+    """Yield the best (number, candidate) for each sample, as soon as all of its candidates are
+    composed. ``pieces`` are the numbered candidates, ``request.candidates`` successive ones for
+    each sample. After Ctrl-C the best finished candidates of the remaining samples are yielded; the
+    best unfinished one of a sample without finished ones."""
+    candidates: dict[int, list[tuple[int, Sample]]] = {}  # sample -> those composed so far
 
     def choose(number: int) -> tuple[int, Sample]:
-        of_sample, primer = waiting.pop(number), primers[number // request.samples]
-        finished = [piece for piece in of_sample if piece[1].ended != "interrupted"]
-        return max(finished or of_sample, key=lambda piece: coherence(bundle, primer, piece[1]))
+        composed, primer = candidates.pop(number), primers[number // request.samples]
+        finished = [piece for piece in composed if piece[1].ended != "interrupted"]
+        return max(finished or composed, key=lambda piece: coherence(bundle, primer, piece[1]))
 
     try:
         for piece in pieces:
             number = piece[0] // request.candidates
-            waiting.setdefault(number, []).append(piece)
-            if len(waiting[number]) == request.candidates:
+            candidates.setdefault(number, []).append(piece)
+            if len(candidates[number]) == request.candidates:
                 yield choose(number)
     except KeyboardInterrupt:
-        for number in [*waiting]:
+        for number in [*candidates]:
             yield choose(number)
         raise
 
 
 def coherence(bundle: Bundle, primer: Primer, sample: Sample) -> float:
-    """The mutual information of the primer and the new music, nats a note; for a new piece, or one
-    by a form, that of its two halves."""
+    """Return the mutual information of the primer and the new music, in nats per note; for a new
+    piece, or one with a form, that of its two halves. -inf without notes, 0 for a single bar."""
     if not sample.notes:
         return -np.inf
-    before, after = primer.ids, sample.ids
-    if not (len(before) and len(after)):
+    first_ids, last_ids = primer.ids, sample.ids
+    if not (len(first_ids) and len(last_ids)):
         tokenizer, ids = bundle.tokenizer, bundle.tokenizer.encode(sample.score)
         middle = len(ids) // 2 // tokenizer.align * tokenizer.align
-        before, after = np.split(ids, [tokenizer.window_start(ids, middle)])
-    if not len(before):  # one bar has no halves
+        first_ids, last_ids = np.split(ids, [tokenizer.window_start(ids, middle)])
+    if not len(first_ids):  # one bar has no halves
         return 0.0
-    return mutual_information(bundle, before, after) / sample.notes
+    return mutual_information(bundle, first_ids, last_ids) / sample.notes

@@ -1,5 +1,5 @@
-"""``musictx doctor``: print what this machine has, which implementations are used and why, and test
-them."""
+"""``musictx doctor``: print this machine's software and hardware and which implementations are used
+on it, with reasons, and test them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from musictx.sampling import engine
 from musictx.tokens.vocab import BOS
 from musictx.training.trainer import precision
 
-#: The self-test composes for so many seconds.
+#: How long the self-test composes, in seconds.
 SECONDS = 5.0
 #: The largest allowed relative error of attention.
 MAX_ERROR = {torch.float32: 0.01, torch.bfloat16: 0.02}
@@ -46,9 +46,9 @@ def run(config: NoOptions) -> None:
     if failed:
         raise UserError(
             f"self-test: attention on this machine is wrong: {', '.join(failed)}; use "
-            "model.attention=reference, and report this page"
+            "model.attention=reference, and report this output"
         )
-    say(f"{'self-test':<11} attention and its gradients are right")
+    say(f"{'self-test':<11} attention and its gradients are correct")
     say(f"{'':<11} {_composing_speed(model)}")
 
 
@@ -60,11 +60,11 @@ def _machine() -> Iterator[tuple[str, str]]:
     yield "CPU", f"{cpu_name()}; torch uses {widest} and {torch.get_num_threads()} threads"
     gpus = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
     mps = torch.backends.mps.is_available()
-    yield "GPU", ", ".join(gpus) or ("Apple's, by MPS: not tried by us" if mps else "none")
+    yield "GPU", ", ".join(gpus) or ("Apple GPU (MPS), untested by the authors" if mps else "none")
 
 
 def cpu_name() -> str:
-    """Return the name of the processor, if the system has it."""
+    """Return the name of the processor or, if it is unknown, of its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -74,7 +74,7 @@ def cpu_name() -> str:
 
 
 def _implementations(device: torch.device, piano: MusicTransformer) -> Iterator[tuple[str, str]]:
-    yield "device", f"{device.type}: what commands take without device="
+    yield "device", f"{device.type}: the default of device="
     yield "precision", f"{precision('fast', 'auto')}: trainer.precision=fast, the fastest here"
     q = torch.zeros(1, 1, 8, 64, device=device)
     terms, span = Terms(0.125, (Axis(torch.zeros(1, 8, 64, device=device), high=7),)), Span(0, 8)
@@ -82,13 +82,13 @@ def _implementations(device: torch.device, piano: MusicTransformer) -> Iterator[
     yield "attention", f"{implementation}: model.attention=auto, with relative positions"
     for name in registry.ATTENTION:
         if name not in (implementation, "decode"):
-            reason = api.why_not(name, terms, q=q) or "auto takes another first"
+            reason = api.why_not(name, terms, q=q) or "auto prefers another"
             yield "", f"not {name}: {reason}"
-    yield "a step", f"{engine.chosen('auto', piano)}: how the model piano writes its next token"
+    yield "step", f"{engine.chosen('auto', piano)}: how the model piano computes its next token"
 
 
 def _errors(device: torch.device, dtype: torch.dtype) -> dict[str, float]:
-    """Return name of the output or gradient -> relative error of ``implementation=auto`` in
+    """Return {name of the output or gradient: relative error} of ``implementation=auto`` in
     ``dtype``, compared with the reference in float32 on the same ``device`` and inputs."""
     generator = torch.Generator().manual_seed(0)
     inputs = {name: torch.randn(1, 2, 200, 64, generator=generator) for name in ("q", "k", "v")}
@@ -105,16 +105,17 @@ def _errors(device: torch.device, dtype: torch.dtype) -> dict[str, float]:
         results.append([x.detach().float() for x in (out, *gradients)])
     names = ("output", *(f"gradient of {name}" for name in inputs))
     return {
-        name: float((got - want).norm() / want.norm()) for name, got, want in zip(names, *results)
+        name: float((actual - expected).norm() / expected.norm())
+        for name, actual, expected in zip(names, *results)
     }
 
 
 def _composing_speed(piano: MusicTransformer) -> str:
-    """Compose with the model piano. Return a text with the tokens per second."""
+    """Compose for :data:`SECONDS` with the model piano. Return a text with its speed."""
     begin, count = time.perf_counter(), 0
     for _ in engine.generate(piano, [BOS], max_tokens=10**6, seeds=[0]):
         count += 1
         if time.perf_counter() - begin > SECONDS:
             break
     seconds = time.perf_counter() - begin
-    return f"{count} tokens of piano music in {seconds:.1f} s: {count / seconds:.0f} a second"
+    return f"{count} tokens of piano music in {seconds:.1f} s: {count / seconds:.0f} per second"

@@ -29,7 +29,7 @@ from musictx.config import GenerateConfig
 from musictx.errors import UserError, each_file
 from musictx.grid import in_time
 from musictx.notes import Score
-from musictx.progress import progress
+from musictx.progress import progress as show_progress
 from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.constraints import Penalty
@@ -49,15 +49,15 @@ def generate(
     primer: Score | Sequence[Score] | None = None,
     *,
     seed: int | Sequence[int] = 0,
-    **more: Any,
+    **arguments: Any,
 ) -> list[Sample]:
     """Compose new pieces, or continuations of ``primer``, with the options ``request``; see
     :func:`musictx.generate`.
 
-    Sample i of seed s is always the same. The model reads the same number of tokens, the last ones,
-    of each of several primers: as many as the shortest primer has. The result has the
-    ``request.samples`` pieces of the first primer, then those of the second, and so on. The other
-    arguments are those of :func:`~musictx.sampling.composer.continuations`."""
+    Sample i of seed s is always the same. Of each of several primers, the model reads only the last
+    tokens, as many as the shortest primer has. The result has the ``request.samples`` pieces of the
+    first primer, then those of the second, and so on. The other ``arguments`` are those of
+    :func:`~musictx.sampling.composer.continuations`."""
     scores = primer if isinstance(primer, Sequence) else [primer]
     numbered = compose_pieces(
         bundle,
@@ -65,7 +65,7 @@ def generate(
         scores,
         request,
         seeds=[seed] * len(scores) if isinstance(seed, int) else seed,
-        **more,
+        **arguments,
     )
     return [sample for _, sample in sorted(numbered, key=lambda pair: pair[0])]
 
@@ -74,13 +74,13 @@ def stream(
     bundle: Bundle,
     request: GenerateConfig,
     primer: Score | None = None,
-    **more: Any,
+    **arguments: Any,
 ) -> Stream:
     """Compose new music, or a continuation of ``primer``, event by event.
 
     Of ``request`` only ``primer_seconds``, ``seconds`` and ``sampling`` are used. The other
-    arguments are those of :class:`~musictx.sampling.stream.Stream`."""
-    return Stream(bundle, make_primer(bundle, primer, request), request, **more)
+    ``arguments`` are those of :class:`~musictx.sampling.stream.Stream`."""
+    return Stream(bundle, make_primer(bundle, primer, request), request, **arguments)
 
 
 def run(config: GenerateConfig) -> list[Result]:
@@ -95,7 +95,7 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
     ``notice`` is called with warnings for the user.
 
     The primer, the model folder and the names of the results are checked before the model runs.
-    After Ctrl-C the unfinished pieces are written, too, but for those composed to drawn chords.
+    After Ctrl-C the unfinished pieces are written, too, except those of :meth:`.Idiom.composer`.
     Several primers are continued one after the other; a primer with an error is skipped, and one
     error for all of them is raised at the end.
     """
@@ -125,7 +125,7 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
         _notice_of_primer(work.bundle, config, score, primer.score, notice)
     is_open_ended = any((config.form, config.bars, config.tokens))
     length = config.seconds or (None if is_open_ended else USUAL_SECONDS)
-    with progress("generating", "seconds", length) as update:
+    with show_progress("generating", "seconds", length) as update:
         pieces = compose_pieces(
             work.bundle,
             [primer],
@@ -141,7 +141,7 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
 def _results_of_primer(
     config: GenerateConfig, notice: Notice, numbered: tuple[int, str]
 ) -> Iterator[Result]:
-    """Yield the results of one of several primers: its number, from 0, and its file."""
+    """Yield the results of one of several primers; ``numbered`` is its number, from 0, and file."""
     number, file = numbered
     for result in results(replace(config, primer=file), notice):
         yield replace(result, number=number * config.samples + result.number)
@@ -150,8 +150,8 @@ def _results_of_primer(
 def _notice_of_primer(
     bundle: Bundle, config: GenerateConfig, score: Score, primer: Score, notice: Notice
 ) -> None:
-    """Call ``notice`` with what the user may not expect of continuations of ``primer``, which is
-    the ``score`` of a file as far as the model reads it."""
+    """Call ``notice`` with what may surprise the user in continuations of ``primer``, the part of
+    the file ``score`` that the model reads."""
     if on_beats(bundle, config.quantise):
         notice_of_beats(primer, notice)
     elif timeline.on_grid(score):
@@ -161,35 +161,34 @@ def _notice_of_primer(
         )
     if bundle.tokenizer.merged_tracks(primer):
         notice(
-            "several tracks of your primer are one instrument to this model: its notes go to the "
-            "one whose notes lie nearest"
+            "several tracks of your primer are one instrument to this model: each new note goes to "
+            "the track with the nearest pitches"
         )
     if config.form is not None and config.bars is not None:
         beats = primer.beats
-        before = max(beats.bar_at(primer.notes["start"].min()) - 1, int(beats.pickup))
-        bars = beats.bar_at(primer.duration, ends=True) - before
+        empty_bars = max(beats.bar_at(primer.notes["start"].min()) - 1, int(beats.pickup))
+        bars = beats.bar_at(primer.duration, ends=True) - empty_bars
         if bars > config.bars:
             notice(
                 f"bars={config.bars}: your primer of {bars} bars is cut to this length, since it "
-                "is the first section; without bars= all of it is"
+                "is the first section; without bars= it is not cut"
             )
 
 
 def make_primer(
     bundle: Bundle, music: Score | None, request: GenerateConfig, name: str = ""
 ) -> Primer:
-    """Encode ``music``, or its first ``request.primer_seconds``, as a primer; without ``music``
-    make the primer of a new piece. ``name`` is the value of the option primer, for error
-    messages."""
+    """Encode ``music``, or its first ``request.primer_seconds``, as a primer; without ``music``,
+    make the primer of a new piece. ``name`` is the file of ``music``, for error messages."""
     seconds = request.primer_seconds
     if music is None:
         if not request.include_primer:
-            raise UserError("include_primer=false: expected with a primer; give primer=FILE")
+            raise UserError("include_primer=false: needs a primer; give primer=FILE")
         if seconds is not None:
-            raise UserError(f"primer_seconds={seconds:g}: expected with a primer; give primer=FILE")
+            raise UserError(f"primer_seconds={seconds:g}: needs a primer; give primer=FILE")
         return Primer(plan=idiom_of(bundle.tokenizer).plan(bundle, request.plan))
     for option, value in request.plan.items():
-        raise UserError(f"{option}={value}: expected for a new piece, without a primer")
+        raise UserError(f"{option}={value}: only for a new piece; leave out the primer")
     option, tokenizer = f"primer={name}" if name else "primer", bundle.tokenizer
     if tokenizer.voices > 1 and music.one_voice:
         commands = [
@@ -198,7 +197,7 @@ def make_primer(
             if getattr(command.config, "tokenizer", "") == tokenizer.name
         ]
         raise UserError(
-            f"{option}: this is one voice, and the model writes {tokenizer.voices}"
+            f"{option}: this is one voice, but the model writes {tokenizer.voices}"
             + "".join(commands)
         )
     if on_beats(bundle, request.quantise):
@@ -232,23 +231,23 @@ def compose_pieces(
     same seed, the second of samples 4 to 7. The events of a sample are reported when it has been
     chosen."""
     if request.candidates > 1:
-        every = replace(request, samples=request.samples * request.candidates, candidates=1)
+        candidate_count = request.samples * request.candidates
         events: dict[int, list[Event]] = {}
         pieces = compose_pieces(
             bundle,
             primers,
             scores,
-            every,
+            replace(request, samples=candidate_count, candidates=1),
             seeds=seeds,
             penalties=penalties,
             processors=processors,
             progress=progress,
             on_event=on_event and (lambda n, event: events.setdefault(n, []).append(event)),
         )
-        for version, sample in candidates.best(bundle, pieces, primers, request):
-            number = version // request.candidates
+        for candidate, sample in candidates.choose_best(bundle, pieces, primers, request):
+            number = candidate // request.candidates
             if on_event is not None:
-                for event in events.pop(version, []):
+                for event in events.pop(candidate, []):
                     on_event(number, event)
             yield number, sample
         return
@@ -257,17 +256,17 @@ def compose_pieces(
     count = request.samples
     primers = [primer for primer in primers for _ in range(count)]
     scores = [score for score in scores for _ in range(count)]
-    each_seed = [(seed, version) for seed in seeds for version in range(count)]
+    piece_seeds = [(seed, number) for seed in seeds for number in range(count)]
     if compose is not None:
-        for number, (primer, score, seed) in enumerate(zip(primers, scores, each_seed)):
-            report = on_event and partial(on_event, number)
-            yield number, compose(primer, score, seed, progress, report)
+        for number, (primer, score, seed) in enumerate(zip(primers, scores, piece_seeds)):
+            emit = on_event and partial(on_event, number)
+            yield number, compose(primer, score, seed, progress, emit)
         return
     samples = continuations(
         bundle,
         primers,
         request,
-        seeds=each_seed,
+        seeds=piece_seeds,
         penalties=penalties,
         processors=processors,
         progress=progress,

@@ -176,7 +176,7 @@ def test_after_an_interrupt_a_finished_candidate_is_kept_or_else_the_best_unfini
     monkeypatch.setattr(candidates, "coherence", lambda *given: -given[-1].notes)
     request, chosen = GenerateConfig(samples=2, candidates=3), []
     with pytest.raises(KeyboardInterrupt):
-        chosen.extend(candidates.best(None, composed(), [NOTHING], request))
+        chosen.extend(candidates.choose_best(None, composed(), [NOTHING], request))
     assert [(number, sample.notes) for number, sample in chosen] == [(1, 1), (3, 3)]
 
 
