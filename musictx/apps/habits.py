@@ -18,18 +18,18 @@ from musictx.pedal import fold_sustain
 from musictx.sampling.strengths import AROUND_SECONDS, FEWEST_NOTES, MARGIN, NOTES_PER_MELODY_NOTE
 
 #: The habit of a part without statistics: no limits.
-ANY = Habit(DRUMS, 0, 127)
-#: The lowest and the highest drum of General MIDI.
+ANY = Habit(voices=128, low=0, high=127)
+#: The lowest and the highest pitch of the General MIDI drum kit.
 KIT = 35, 81
-#: Parts that play one note at a time, even if other parts of their program play chords.
+#: Monophonic parts, even if other parts with their program play chords.
 LINES = ("melody", "lead", "counter-melody", "bass", "flute")
-#: Those of them that are second voices to a melody.
+#: The monophonic parts that are second voices to a melody.
 SECOND_VOICES = {"lead", "counter-melody"}
 
 
 def corpus_habits(bundle: Bundle, named_parts: Mapping[str, int]) -> dict[int, Habit]:
-    """Return program -> habit of the ``named_parts`` (name -> program), from the model's card; for
-    drums within the General MIDI kit, for :data:`LINES` with one voice."""
+    """Return {program: habit} of the ``named_parts`` {name: program} from the model's card. Drums
+    are limited to the General MIDI kit, :data:`LINES` to one voice."""
     habits = {part: bundle.stats.parts.get(part, ANY) for part in named_parts.values()}
     if DRUMS in habits:
         drums = habits[DRUMS]
@@ -44,12 +44,12 @@ def corpus_habits(bundle: Bundle, named_parts: Mapping[str, int]) -> dict[int, H
 def without_overridden_limits(
     habits: Mapping[int, Habit], sampling: SamplingConfig, values: Mapping[str, float]
 ) -> dict[int, Habit]:
-    """Return ``habits`` without the limits that the request overrides by its ``values`` of controls
-    and its options ``sampling``:
+    """Return ``habits`` without the limits that a request overrides. These controls, if they are
+    in ``values``, and options of ``sampling`` remove:
 
     polyphony            the limits on simultaneous notes and on the length of notes
     density              the limit on notes within a few seconds
-    register, low, high  the limits on pitches, but not of drums
+    register, low, high  the limits on pitches, except for drums
     """
     removed = set()
     if "polyphony" in values:
@@ -93,19 +93,19 @@ def habits_of(
     """Return the habit of each part to compose, without the limits that ``request`` overrides
     (:func:`without_overridden_limits`).
 
-    named_parts  name -> program of the parts that the request names
+    named_parts  {name: program} of the parts that the request names
     score        the file with the programs that the model was trained with
     new_parts    the programs of all parts to compose
 
-    Habits come from the tracks of a gap, and otherwise from the corpus. A limit on simultaneous
-    notes counts the new notes only; for tokens in bars it and the limit on onsets count all tracks
-    of a part.
+    In a gap habits come from its tracks, otherwise from the corpus. The limit on simultaneous notes
+    counts new notes only, but with bar tokens it and the limit on notes within a few seconds count
+    all tracks of a part.
     """
     if task.is_gap:
         habits = _habits_around(bundle, task, score)
     elif named_parts:
         habits = _habits_of_named_parts(bundle, task, named_parts, score)
-    else:
+    else:  # only the density of all parts together has a target; each has a maximum
         habits = {
             part: habit._replace(density=0.0, densest=WINDOW_SECONDS * habit.density)
             for part, habit in bundle.stats.parts.items()
@@ -117,17 +117,17 @@ def habits_of(
 def _habits_of_named_parts(
     bundle: Bundle, task: Task, named_parts: Mapping[str, int], score: Score
 ) -> dict[int, Habit]:
-    """Return the habits of the ``named_parts`` in the corpus. A lead and a counter-melody have the
-    range of the melody, and a part other than drums is no denser than the usual accompaniment of
-    the melody."""
+    """Return the habits of the ``named_parts`` in the corpus. A lead and a counter-melody have
+    about the range of the melody, and no part but drums is denser than the usual accompaniment."""
     habits = corpus_habits(bundle, named_parts)
     melody_track = find_melody_track(score, melody_program(bundle))
     tracks = [track for track in task.melody or [melody_track] if track is not None]
     melody = score.notes["pitch"][np.isin(score.notes["track"], tracks) & ~score.notes["drum"]]
-    for voice in [named_parts[name] for name in SECOND_VOICES & named_parts.keys() if len(melody)]:
+    if len(melody):
         tune = measure_habit([np.ones(1)], [melody], [0.0])
-        low, high = max(tune.low - MARGIN, 0), tune.high + MARGIN
-        habits[voice] = habits[voice]._replace(low=low, high=high)
+        low, high = max(tune.low - MARGIN, 0), min(tune.high + MARGIN, 127)
+        for part in [named_parts[name] for name in SECOND_VOICES & named_parts.keys()]:
+            habits[part] = habits[part]._replace(low=low, high=high)
     stretch = seconds_per_id_second(bundle, task)
     highest = accompaniment_density(bundle, task, len(melody)) * stretch
     return {
@@ -137,8 +137,9 @@ def _habits_of_named_parts(
 
 
 def _habits_around(bundle: Bundle, task: Task, score: Score) -> dict[int, Habit]:
-    """Return the habits of the parts on the tracks of a gap, measured in these tracks, with the
-    density of the seconds before and after the gap; none for parts with few notes."""
+    """Return the habits of the parts on the tracks of a gap, measured in these tracks. The density
+    is that near the gap, or of the whole track if few notes are near. Parts with few notes are left
+    out."""
     in_bars = bundle.tokenizer.beats
     notes = (score if in_bars else fold_sustain(score)).notes.copy()
     if "program" not in bundle.tokenizer.vocabulary.kinds:

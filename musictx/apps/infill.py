@@ -2,10 +2,10 @@
 notes.
 
 From the request to the file: :func:`.tasks.task_of` decides where new notes begin and which notes
-stay; :func:`arrange` decides which parts are composed, with which habits and controls, in a
-:class:`.Brief`; the region of the brief (:class:`.Infill`) has the prompt, constraint and
-penalties for the engine; :func:`compose_region` composes it and moves its notes to the tracks of
-the file; :func:`make_sample` adds them to the piece.
+stay. :func:`arrange` decides which parts are composed, with which habits and controls, and returns
+them as a :class:`.Brief`. The region of the brief (:class:`.Infill`) has the prompt, constraint and
+penalties for the engine. :func:`compose_region` composes the region and moves its notes to the
+tracks of the file. :func:`make_sample` adds them to the piece.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from musictx.chords import is_chart
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
-from musictx.progress import progress
+from musictx.progress import progress as show_progress
 from musictx.sampling import composer, timeline
 from musictx.sampling.composer import Progress
 from musictx.sampling.event_infill import EventInfill
@@ -87,7 +87,7 @@ def compose_events(
     seed: int,
     **callbacks: Any,
 ) -> Iterator[Sample]:
-    """Do what :func:`compose_versions` does, with a model of events."""
+    """Do what :func:`compose_versions` does, with a model with event tokens."""
     task = with_beats(bundle, task, request)
     _refuse_bars(bundle, task, request)
     score, brief = arrange(bundle, task, request, usual_levels(bundle, task))
@@ -105,8 +105,7 @@ def with_beats(bundle: Bundle, task: Task, request: InfillConfig | AccompanyConf
 
 
 def _refuse_bars(bundle: Bundle, task: Task, request: InfillConfig | AccompanyConfig) -> None:
-    """Raise ``UserError`` for options that events, which have neither bars nor chords, cannot
-    express."""
+    """Raise ``UserError`` for options that need bars or chords, which event tokens do not have."""
     options = {name: getattr(request, name, None) for name in ("chords", "style")}
     options |= {"loop": "true" if request.loop else None}
     if is_chart(task.score):
@@ -123,8 +122,8 @@ def usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:
     levels = {"density": density} if np.isfinite(density) else {}
     if task.given_levels:
         density += task.given_levels["density"]
-        in_corpus = (bundle.stats.density or np.inf) / seconds_per_id_second(bundle, task)
-        levels["density"] = min(density, in_corpus)
+        corpus_density = (bundle.stats.density or np.inf) / seconds_per_id_second(bundle, task)
+        levels["density"] = min(density, corpus_density)
     if len(task.given):  # without a target the accompaniment stays too close to the melody
         mean_pitch = float(task.given.notes["pitch"].mean())
         levels["register"] = max(mean_pitch - SEMITONES_LOWER, 1.0)
@@ -140,9 +139,9 @@ def arrange(
     """Choose the parts to compose for ``task``, their habits, and the targets of controls. Return
     the file with the programs that the model was trained with, and the brief of the region.
 
-    In a gap, and for parts that ``request`` names, targets apply to the new notes alone; for the
-    usual accompaniment they apply to the new and the given notes together, and controls without a
-    value in ``request`` have the ``usual`` values.
+    In a gap, and for parts that ``request`` names, targets apply to the new notes alone. For the
+    usual accompaniment they apply to new and given notes together, and a control without a value in
+    ``request`` has its ``usual`` value.
     """
     _check_drums(bundle, task)
     named_parts = parts.find_parts(bundle, task.add)
@@ -158,19 +157,20 @@ def arrange(
         defaults = {"loudness": float(task.given.notes["velocity"].mean())}
     stretch = seconds_per_id_second(bundle, task)  # controls count notes per second of the ids
     targets = _per_second_of_ids({**defaults, **request.controls}, stretch)
-    around = _per_second_of_ids(task.given_levels, stretch)
-    described = dict(targets)  # by the control tokens, which describe all notes of the region
-    is_asked = request.sampling.density is not None
-    usual_density = None if is_asked else targets.pop("density", None)
+    given_levels = _per_second_of_ids(task.given_levels, stretch)
+    region_levels = dict(targets)  # for control tokens, which describe all notes of the region
+    is_requested = request.sampling.density is not None
+    usual_density = None if is_requested else targets.pop("density", None)
     if new_notes_only and "density" in targets:
         if targets["density"]:
             start = task.given.notes["start"]  # in the region
             count = ((start >= task.begin) & (start < task.end)).sum()
-            described["density"] += count / max(task.end - task.begin, 1.0) * stretch
+            region_levels["density"] += count / max(task.end - task.begin, 1.0) * stretch
         factor = targets["density"] / habit_density if habit_density else 0.0
-        habits = {p: h._replace(density=factor * h.density) for p, h in habits.items()}
+        for part, habit in habits.items():
+            habits[part] = habit._replace(density=factor * habit.density)
     elif named_parts and all(habit.density for habit in habits.values()):
-        around["density"] = around.get("density", 0.0) + habit_density
+        given_levels["density"] = given_levels.get("density", 0.0) + habit_density
         # Drums keep to the density of their habit.
         pitched = [part for part in habits if part != DRUMS]
         if pitched:
@@ -179,10 +179,10 @@ def arrange(
             if "polyphony" in usual:  # without a target their notes are too short
                 voices = sum(habits[part].voices for part in pitched)
                 targets.setdefault("polyphony", min(usual["polyphony"], voices))
-    levels = tuple(controls.levels({**around, **described}))
+    levels = tuple(controls.levels({**given_levels, **region_levels}))
     if not bundle.tokenizer.beats:  # feedback on events measures the given notes, too
-        others = {n: v for n, v in around.items() if n != "density"} if task.is_gap else {}
-        targets = others | described
+        given_levels.pop("density", None)
+        targets = (given_levels if task.is_gap else {}) | region_levels
     brief = Brief(
         given,
         task.begin,
@@ -220,15 +220,15 @@ def _with_model_programs(
 
 
 def _per_second_of_ids(values: Mapping[str, float], stretch: float) -> dict[str, float]:
-    """Return ``values`` of controls with the density in notes per second of the ids instead of
-    notes per second of the file."""
+    """Return the ``values`` of controls with the density in notes per second of the ids instead of
+    the file; ``stretch`` is the seconds of the file per second of the ids."""
     return {n: value * stretch if n == "density" else value for n, value in values.items()}
 
 
 def default_parts(bundle: Bundle, task: Task, score: Score) -> list[int]:
-    """Return the parts to compose if the request names none: those that the tracks of the gap have
-    inside the gap, or the parts of the model's usual accompaniment (for a model without programs,
-    program 0)."""
+    """Return the parts to compose if the request names none: those of the tracks of a gap inside
+    the gap, or those of the model's usual accompaniment. For a model without programs, program 0.
+    Drums are included if the tracks of a gap have any."""
     on_tracks = score.notes[np.isin(score.notes["track"], task.tracks)]
     if "program" not in bundle.tokenizer.vocabulary.kinds:
         programs = {0}
@@ -259,8 +259,8 @@ def compose_region(
     **callbacks: Any,
 ) -> Iterator[Version]:
     """Compose ``request.samples`` versions of the ``region`` of a ``task``; yield each as soon as
-    it is composed. ``score`` is the file with the programs of the model; ``take`` is applied to new
-    notes at last; ``callbacks`` are those of :func:`.composer.versions`."""
+    it is composed. ``score`` is the file with the programs of the model. ``take`` is applied last
+    to the new notes. ``callbacks`` are those of :func:`.composer.versions`."""
     seeds = [(seed, number) for number in range(request.samples)]
 
     def finish(new: np.ndarray) -> np.ndarray:
@@ -272,7 +272,7 @@ def compose_region(
 
 
 def _finish(region: Infill, task: Task, score: Score, grid: str, new: np.ndarray) -> np.ndarray:
-    """Return the ``new`` notes on tracks of the file, quantised to ``grid``, and in a gap moved
+    """Return the ``new`` notes on tracks of the file, quantised to ``grid`` and, in a gap, moved
     inside the gap.
 
     In a gap, each note goes to the track that has the program of the note in ``score``. An
@@ -288,15 +288,15 @@ def _finish(region: Infill, task: Task, score: Score, grid: str, new: np.ndarray
         return timeline.sounding(new, task.score.notes)
     new["track"] = timeline.first_free(task.score)
     for number, part in enumerate(region.brief.parts or ()):
-        of_part = new["drum"] if part == DRUMS else (new["program"] == part) & ~new["drum"]
-        new["track"][of_part] += number
+        in_part = new["drum"] if part == DRUMS else (new["program"] == part) & ~new["drum"]
+        new["track"][in_part] += number
     return new
 
 
 def make_sample(bundle: Bundle, task: Task, version: Version) -> Sample:
     """Return the piece with the new notes of ``version``, and with its new chords as markers. New
     tracks get the names of the parts that the request names, or else "accompaniment"."""
-    kept, names = task.given if task.is_gap else task.score, dict(task.score.names)
+    base, names = task.given if task.is_gap else task.score, dict(task.score.names)
     first_new_track = timeline.first_free(task.score)
     new_tracks = [] if task.tracks else np.unique(version.notes["track"]).tolist()
     for number, track in enumerate(new_tracks, 1):
@@ -304,10 +304,10 @@ def make_sample(bundle: Bundle, task: Task, version: Version) -> Sample:
             names[track] = task.add[track - first_new_track].capitalize()
         else:
             names[track] = "accompaniment" if number == 1 else f"accompaniment {number}"
-    notes = np.concatenate([kept.notes, version.notes])
+    notes = np.concatenate([base.notes, version.notes])
     # The chords of a gap are not written: infilling leaves other tracks and the markers unchanged.
     markers = tuple(sorted([*task.given.markers, *(() if task.is_gap else version.chords)]))
-    piece = replace(kept, notes=notes, names=names, markers=markers)
+    piece = replace(base, notes=notes, names=names, markers=markers)
     score = parts.with_file_programs(bundle, piece, task.score)
     seam, length = task.begin if task.is_gap else 0.0, task.end - task.begin
     ended: Ended = "seconds" if version.is_complete else "stuck"
@@ -333,18 +333,18 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
     elif chords:
         score = Score()
     else:
-        instead = ", or chords='| C | Am7 F | G |'" if option == "melody" else ""
-        raise UserError(f"{option}: missing; give a MIDI file{instead}")
+        chart = ", or chords='| C | Am7 F | G |'" if option == "melody" else ""
+        raise UserError(f"{option}: missing; give a MIDI file{chart}")
     task = task_of(config, score)
     work = Work.of(config, path or "chords", notice, suits_bars(config, score), done=done)
     keeps_to_beats = on_beats(work.bundle, config.quantise)
     if keeps_to_beats:
         task = task.in_time()
         notice_of_beats(task.score, notice)
-    instead = "give a file that keeps to its tempo marks, with quantise=16"
-    check_notation(config.out, keeps_to_beats and formats.has_notation(score), instead)
+    suggestion = "give a file that keeps to its tempo marks, with quantise=16"
+    check_notation(config.out, keeps_to_beats and formats.has_notation(score), suggestion)
     length = (task.end - task.begin) * config.samples
-    with progress("composing", "seconds", length) as update:
+    with show_progress("composing", "seconds", length) as update:
         samples = compose_versions(
             work.bundle,
             task,

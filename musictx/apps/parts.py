@@ -2,9 +2,9 @@
 parts that a model can write.
 
 The option ``corpus.programs`` assigns programs to track names, so that tracks of one instrument can
-be separate parts; the model's card keeps the mapping. A track with such a name is encoded with that
-program and gets its original program back afterwards; new tracks get the names. Users request parts
-by the names that musicians use, such as "bass".
+be separate parts. The mapping is stored in the model's card. A track with such a name is encoded
+with that program and gets its original program back afterwards; a new track gets the name of its
+program. Users request parts by the names that musicians use, such as "bass".
 
 To the model a program is one part. If several tracks share a program, such as the two hands of a
 piano, each is lent another program of the corpus while music is composed.
@@ -46,7 +46,7 @@ NAMES = {
 
 
 def corpus_programs(bundle: Bundle) -> Mapping[str, int]:
-    """Return (name of a track -> its program) of the corpus; empty if the tokens of ``bundle`` have
+    """Return {name of a track: its program} of the corpus; empty if the tokens of ``bundle`` have
     no programs."""
     if "program" not in bundle.tokenizer.vocabulary.kinds:
         return {}
@@ -59,12 +59,12 @@ def with_model_programs(
     """Return ``score`` with the programs that the model was trained with.
 
     A track gets its program in ``lent`` (:func:`lend_programs`), or else the program of its name in
-    the corpus. If the corpus has no notes with the program of a track, it is replaced by the
-    program of its family, if the corpus has notes with that."""
+    the corpus. A program that the corpus does not have is replaced by the program of its family, if
+    the corpus has that."""
     score = with_programs(score, corpus_programs(bundle))
-    trained, notes = bundle.stats.instruments, score.notes.copy()
-    for program in set(notes["program"].tolist()) - (trained or set(range(DRUMS))):
-        if (representative := family_program(program)) in (trained or ()):
+    instruments, notes = bundle.stats.instruments, score.notes.copy()
+    for program in set(notes["program"].tolist()) - (instruments or set(range(DRUMS))):
+        if (representative := family_program(program)) in (instruments or ()):
             notes["program"][notes["program"] == program] = representative
     for track, program in (lent or {}).items():
         notes["program"][(notes["track"] == track) & ~notes["drum"]] = program
@@ -79,20 +79,20 @@ def melody_program(bundle: Bundle) -> int | None:
 
 def find_melody_track(score: Score, program: int | None = None) -> int | None:
     """Return the track of the melody: the track called "melody", or the only track with the
-    ``program``, or else the highest track.
+    ``program``, or else the track with the highest mean pitch. ``None`` without pitched notes.
 
-    Tracks with fewer than :data:`FEWEST_NOTES` notes are considered only if no track has as many.
-    ``None`` without pitched notes."""
+    Tracks with fewer than :data:`FEWEST_NOTES` notes are considered only if all tracks have fewer.
+    """
     notes = score.notes[~score.notes["drum"]]
     numbers, counts = np.unique(notes["track"], return_counts=True)
-    is_long = counts >= FEWEST_NOTES
-    tracks: list[int] = (numbers[is_long] if is_long.any() else numbers).tolist()
-    if called := {*tracks_by_name(score, "melody")} & {*tracks}:
-        return min(called)
+    has_enough = counts >= FEWEST_NOTES
+    tracks: list[int] = (numbers[has_enough] if has_enough.any() else numbers).tolist()
+    if matches := {*tracks_by_name(score, "melody")} & {*tracks}:
+        return min(matches)
     notes_of = {track: notes[notes["track"] == track] for track in tracks}
-    of_program = [t for t in tracks if set(notes_of[t]["program"].tolist()) == {program}]
-    if len(of_program) == 1:
-        return of_program[0]
+    with_program = [t for t in tracks if set(notes_of[t]["program"].tolist()) == {program}]
+    if len(with_program) == 1:
+        return with_program[0]
     mean_pitch = {track: float(notes_of[track]["pitch"].mean()) for track in tracks}
     return max(tracks, key=mean_pitch.__getitem__, default=None)
 
@@ -105,42 +105,43 @@ def lend_programs(
     melodies: Collection[int] = (),
     new_parts: Collection[int] = (),
 ) -> dict[int, int]:
-    """Choose programs so that each track is a separate part; return track -> lent program. Tracks
+    """Choose programs so that each track is a separate part; return {track: lent program}. Tracks
     of ``score`` are lent a program if they share their program with another track, or with the
     programs of ``new_parts``.
 
-    The melody, or else each track in ``melodies``, gets the corpus's program of melodies. Every
-    other track gets the free program under which the model gives the piece the highest probability.
-    Tracks in ``first`` choose first, then tracks with more notes. If no program is free, a track in
-    ``first`` shares a program that is used there; another track shares one that is used neither
-    there nor for ``new_parts``. A track with several programs keeps them.
+    The tracks ``melodies`` or, without them, the melody of ``score`` get the corpus's program of
+    melodies, unless it is taken. Every other track gets the free program under which the model
+    gives the piece the highest probability: the tracks ``first`` before the others, then tracks
+    with more notes. If no program is free, a track in ``first`` shares a program of those tracks;
+    another track shares one that neither they nor ``new_parts`` use. A track with several programs
+    keeps them.
     """
     if "program" not in bundle.tokenizer.vocabulary.kinds:
         return {}
     pitched = [program for program in bundle.stats.parts if program not in (DRUMS, *new_parts)]
-    notes, of_melodies = with_model_programs(bundle, score).notes, melody_program(bundle)
+    notes, tune_program = with_model_programs(bundle, score).notes, melody_program(bundle)
     notes = notes[~notes["drum"]]
     tracks = np.unique(notes["track"]).tolist()
     notes_of = {track: notes[notes["track"] == track] for track in tracks}
     lent: dict[int, int] = {}
-    if of_melodies is not None and of_melodies not in new_parts:
-        lent = {track: of_melodies for track in melodies if track in tracks}
+    if tune_program is not None and tune_program not in new_parts:
+        lent = {track: tune_program for track in melodies if track in tracks}
     programs_of = {track: set(notes_of[track]["program"].tolist()) for track in tracks}
     programs_of |= {track: {program} for track, program in lent.items()}
-    users = Counter([*new_parts, *chain.from_iterable(programs_of.values())])
+    use_counts = Counter([*new_parts, *chain.from_iterable(programs_of.values())])
     sharing = {
         track
         for track, programs in programs_of.items()
-        if track not in lent and len(programs) == 1 and users[min(programs)] > 1
+        if track not in lent and len(programs) == 1 and use_counts[min(programs)] > 1
     }
     used = set(new_parts).union(*(programs_of[track] for track in tracks if track not in sharing))
-    if not melodies and of_melodies is not None and of_melodies not in used:
+    if not melodies and tune_program is not None and tune_program not in used:
         melody = find_melody_track(score)
         if melody is not None and melody in sharing:
-            lent[melody], programs_of[melody] = of_melodies, {of_melodies}
-            used.add(of_melodies)
-    undecided = sharing - {*lent}
-    for track in sorted(undecided, key=lambda track: (track not in first, -len(notes_of[track]))):
+            lent[melody], programs_of[melody] = tune_program, {tune_program}
+            used.add(tune_program)
+    remaining = sharing - {*lent}
+    for track in sorted(remaining, key=lambda track: (track not in first, -len(notes_of[track]))):
         used_in_first = set().union(*(programs_of[other] for other in first if other in tracks))
         free = [program for program in pitched if program not in used]
         shareable = [p for p in pitched if (p in used_in_first) == (track in first)]
@@ -155,8 +156,8 @@ def _likeliest_program(
     bundle: Bundle, score: Score, lent: Mapping[int, int], track: int, programs: Sequence[int]
 ) -> int:
     """Return the one of ``programs`` that gives ``score`` the highest likelihood as the program of
-    ``track``, while other tracks have their ``lent`` programs. The likelihood is that of the
-    :data:`MIDDLE` seconds in which the track has most notes."""
+    ``track``, while other tracks have their ``lent`` programs. Only the :data:`MIDDLE` seconds in
+    which the track has most notes count."""
     if len(programs) == 1:
         return programs[0]
     start = score.notes["start"]
@@ -168,11 +169,11 @@ def _likeliest_program(
         markers=tuple(mark for mark in score.markers if begin <= mark[0] < begin + MIDDLE),
     )
 
-    def nats(program: int) -> float:
+    def negative_log_likelihood(program: int) -> float:
         piece = with_model_programs(bundle, excerpt, {**lent, track: program})
         return log_likelihood(bundle, piece).total if len(bundle.tokenizer.encode(piece)) else 0.0
 
-    return min(programs, key=nats)
+    return min(programs, key=negative_log_likelihood)
 
 
 def family_program(program: int) -> int:
@@ -181,22 +182,21 @@ def family_program(program: int) -> int:
 
 
 def available_parts(bundle: Bundle) -> dict[str, int]:
-    """Return (name -> program, 128 for drums) of the parts that the model can write, under the
-    names of its corpus and those of :data:`NAMES`; other programs of its corpus as "program 50"."""
+    """Return {name: program, 128 for drums} of the parts that the model can write, under the names
+    of its corpus and those of :data:`NAMES`; other programs of its corpus as "program 50"."""
     kinds = bundle.tokenizer.vocabulary.kinds
-    numbers = set(bundle.stats.instruments or range(DRUMS)) if "program" in kinds else {0}
-    if "drum" not in kinds or not bundle.tokenizer.beats:  # events compose no drums around notes
-        numbers.discard(DRUMS)
+    programs = set(bundle.stats.instruments or range(DRUMS)) if "program" in kinds else {0}
+    if "drum" not in kinds or not bundle.tokenizer.beats:  # event models infill no drums
+        programs.discard(DRUMS)
     names = {name.lower(): program for name, program in corpus_programs(bundle).items()} | NAMES
     unnamed = (bundle.stats.instruments or frozenset()) - {*names.values()}
     names |= {f"program {program}": program for program in sorted(unnamed)}
-    return {name: program for name, program in names.items() if program in numbers}
+    return {name: program for name, program in names.items() if program in programs}
 
 
 def find_parts(bundle: Bundle, names: tuple[str, ...], option: str = "add") -> dict[str, int]:
-    """Return (name -> program) of the parts ``names``. Raises ``UserError`` naming ``option`` for a
-    part that the model cannot write (:func:`available_parts`), and for a program requested
-    twice."""
+    """Return {name: program} of the parts ``names``. Raises ``UserError`` naming ``option`` for a
+    part that is not among :func:`available_parts`, or if two parts have one program."""
     available = available_parts(bundle)
     result: dict[str, int] = {}
     for name in names:
@@ -209,29 +209,31 @@ def find_parts(bundle: Bundle, names: tuple[str, ...], option: str = "add") -> d
 
 
 def refusal(bundle: Bundle, name: str) -> str:
-    """Return the error message for a part ``name`` that the model of ``bundle`` cannot write."""
-    cards = {other: read_config(folder)["card"] for other, folder in models().items()}
-    able = [
-        f"model={other} does"
-        for other, card in cards.items()
+    """Return the error message for a part ``name`` that the model of ``bundle`` cannot write, with
+    the included models that can."""
+    cards = {model: read_config(folder)["card"] for model, folder in models().items()}
+    alternatives = [
+        f"model={model} does"
+        for model, card in cards.items()
         if NAMES.get(name) in card.get("note_limits", {}).get("instruments", ())
     ]
-    others = " and ".join(able) or "nor does any that comes with musictx"
-    return f"this model writes none ({others}); it writes {', '.join(available_parts(bundle))}"
+    hint = " and ".join(alternatives) or "nor does any that comes with musictx"
+    return f"this model writes none ({hint}); it writes {', '.join(available_parts(bundle))}"
 
 
 def with_file_programs(bundle: Bundle, score: Score, original: Score | None) -> Score:
     """Return ``score`` with the programs that its tracks have in ``original``, and with the tempo
-    map of its file instead of detected beats. New tracks are named by their programs."""
+    map of its file instead of detected beats. Tracks without pitched notes in ``original`` get the
+    name of their program in the corpus, if it has one."""
     notes, names = score.notes.copy(), dict(score.names)
     name_of = {program: name for name, program in corpus_programs(bundle).items()}
-    before = Score().notes if original is None else original.notes[~original.notes["drum"]]
+    old_notes = Score().notes if original is None else original.notes[~original.notes["drum"]]
     for track in np.unique(notes["track"]).tolist():
         on_track = (notes["track"] == track) & ~notes["drum"]
-        originals = np.unique(before["program"][before["track"] == track])
-        if len(originals) == 1:
-            notes["program"][on_track] = originals[0]
-        elif not len(originals) and on_track.any():
+        old_programs = np.unique(old_notes["program"][old_notes["track"] == track])
+        if len(old_programs) == 1:
+            notes["program"][on_track] = old_programs[0]
+        elif not len(old_programs) and on_track.any():
             names[track] = name_of.get(int(notes["program"][on_track][0]), names.get(track, ""))
     names = {track: name for track, name in names.items() if name}
     return replace(score, notes=notes, names=names, pulse=None)
