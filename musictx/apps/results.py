@@ -23,12 +23,12 @@ from musictx.sampling.sample import Sample
 from musictx.shipped import model_folder
 
 #: The most bytes of the first part of a file name. File systems allow 255 bytes for the whole name,
-#: which also has a seed, a number and an ending.
+#: which also has a seed, a number and a suffix.
 LONGEST_NAME_BYTES = 200
-#: Endings of the sound and the picture of the notes that ``render=true`` writes.
+#: Suffixes of the audio and the image of the notes that ``render=true`` writes.
 RENDERED = (".wav", ".png")
 
-#: Called with one-line messages for the user, before the music is composed.
+#: A function that shows the user a message of one line before the music is composed.
 Notice = Callable[[str], None]
 
 
@@ -88,9 +88,9 @@ def on_beats(bundle: Bundle, quantise: str) -> bool:
 
 
 def suits_bars(request: Written, score: Score | None) -> bool:
-    """Whether a model of notes in bars suits ``request``, for new music or for that of ``score``.
+    """Whether a model with bar tokens suits ``request`` for the music ``score``, or for new music.
 
-    It does if the request has options that need bars or other instruments than a piano, or if
+    It does if the request has options that need bars or instruments other than a piano, or if
     ``score`` keeps to its beats, has drums, or has chords but no notes.
     """
     parts = {name.strip().lower() for name in (getattr(request, "add", None) or "").split(",")}
@@ -104,33 +104,32 @@ def suits_bars(request: Written, score: Score | None) -> bool:
     return bool(is_chart(score) or grid_of(score).on_beats or score.notes["drum"].any())
 
 
-def check_notation(out: str, beats: bool, instead: str) -> None:
-    """Raise ``UserError`` for ``out=NAME.musicxml`` unless the music has ``beats``; the message
-    suggests to do ``instead``."""
+def check_notation(out: str, beats: bool, suggestion: str) -> None:
+    """Raise ``UserError`` with a ``suggestion`` for ``out=NAME.musicxml`` unless the music has
+    ``beats``."""
     if Path(out).suffix.lower() == ".musicxml" and not beats:
-        raise UserError(
-            f"out={out}: notation needs beats, and this music has none; {instead}, or out=NAME.mid"
-        )
+        reason = "notation needs beats, and this music has none"
+        raise UserError(f"out={out}: {reason}; {suggestion}, or out=NAME.mid")
 
 
 def notice_of_beats(score: Score, notice: Notice) -> None:
     """Call ``notice`` if the beats of ``score`` were detected in its notes instead of read from its
     tempo marks, or if none were found (:mod:`musictx.grid`)."""
     if without_beats(score):
-        notice("beats: none could be found, so new notes keep to those that the file has")
+        notice("beats: none could be detected, so new notes keep to the tempo marks of the file")
     elif score.pulse is not None and not grid_of(replace(score, pulse=None)).on_beats:
         bpm, quarters = np.median(score.pulse.tempos["bpm"]), score.pulse.meters["numerator"][0]
-        notice(f"beats: found by the notes, about {bpm:.0f} a minute, {quarters} in a bar")
+        notice(f"beats: detected in the notes, about {bpm:.0f} per minute, {quarters} per bar")
 
 
 def choose_model(
     model: ModelFolder, tokenizer: str | None, notice: Notice = say, in_bars: bool = False
 ) -> Path:
-    """Return the folder of the ``model``, or else choose one (:func:`.shipped.find_latest`) and
-    call ``notice`` with it.
+    """Return the folder of the ``model``; if its path is None, choose a model
+    (:func:`.shipped.find_latest`) and call ``notice`` with it.
 
     tokenizer  the tokenizer that the command needs; None: any
-    in_bars    prefer a model of notes in bars
+    in_bars    prefer a model with bar tokens
     """
     folder = model_folder(model.path, tokenizer, in_bars=in_bars)
     if model.path is not None:
@@ -148,7 +147,7 @@ def choose_model(
 
 
 def is_file(out: str | Path) -> bool:
-    """Whether ``out=`` names a music file, by its ending, rather than a folder."""
+    """Whether ``out`` is a music file, by its suffix, rather than a folder."""
     return files.has_ending(out, WRITERS)
 
 
@@ -158,20 +157,20 @@ def fresh_seed() -> int:
 
 
 def file_name(source: str | Path, done: str, seed: int) -> str:
-    """Return the name of a new file, without the number of the piece and the ending: such as
-    song-continued-7 for the music file ``source`` (a str), ``done`` "continued" and seed 7, and
-    piano-7 for new music by the model in the folder ``source`` (a Path)."""
+    """Return the name of a new file, without the number of the piece and the suffix, for example
+    song-continued-7 if ``source`` is the music file song.mid (a str) and ``done`` is "continued",
+    or piano-7 for new music by the model in the folder ``source`` (a Path)."""
     if isinstance(source, Path):
-        name, ending = shipped.name_of(source.resolve()), f"-{seed}"
+        name, end = shipped.name_of(source.resolve()), f"-{seed}"
     else:
-        name, ending = Path(source).stem, f"-{done}-{seed}"
-    return os.fsencode(name)[:LONGEST_NAME_BYTES].decode(errors="ignore") + ending
+        name, end = Path(source).stem, f"-{done}-{seed}"
+    return os.fsencode(name)[:LONGEST_NAME_BYTES].decode(errors="ignore") + end
 
 
 @dataclass(frozen=True)
 class Work:
-    """The preparations of a command that writes pieces: the loaded model, the seed, and the names
-    of the files."""
+    """What a command needs to write pieces: the loaded model, the seed, and the path of its files
+    without their numbers and suffixes (``stem``)."""
 
     bundle: Bundle
     seed: int
@@ -192,12 +191,12 @@ class Work:
 
         source    the music file that the command reads, if any
         notice    called with the model and the seed if the user has not chosen them
-        in_bars   whether a model of notes in bars suits the music (:func:`suits_bars`)
+        in_bars   whether a model with bar tokens suits the music (:func:`suits_bars`)
         done      a participle for the names of the new files, such as "continued"
         """
         if config.render and not set(RENDERED) <= set(registry.WRITERS):
             raise UserError(
-                f"render=true: {registry.WRITERS.missing('.wav')}, to write sound and pictures; "
+                f"render=true: {registry.WRITERS.missing('.wav')}, to write audio and images; "
                 "leave it out"
             )
         folder = choose_model(config.model, config.tokenizer, notice, in_bars)
@@ -210,14 +209,14 @@ class Work:
         return cls(bundle, seed, stem, config.render)
 
     def write(self, number: int, sample: Sample, *remarks: str | None) -> Result:
-        """Write a piece, with ``render=true`` also its sound and picture; return the result. An
+        """Write a piece, with ``render=true`` also its audio and image; return the result. An
         existing file is not replaced (:func:`write_new`).
 
         number   counts from 0
-        remarks  lines for the user; None is left out
+        remarks  lines for the user; None: no line
         """
         path = self.stem.with_name(f"{self.stem.name}-{number + 1}.mid")
-        if is_file(path.parent):  # out=x.musicxml
+        if is_file(path.parent):  # the option out is a file, such as x.musicxml
             path = path.parent
         score = sample.score
         path = write_new(path, formats.to_bytes(score, path.suffix.lower()))
@@ -233,14 +232,14 @@ class Work:
 
 
 def write_new(path: Path, content: bytes) -> Path:
-    """Write ``content`` and return the path of its file: ``path`` if it does not exist or has this
-    content, else the first such path of NAME-2, NAME-3, ..."""
-    number, free = 1, path
-    while free.exists() and not _has_content(free, content):
+    """Write ``content`` and return the path of its file: the first of NAME, NAME-2, NAME-3, ...
+    that does not exist or has this content already, where NAME is that of ``path``."""
+    number, candidate = 1, path
+    while candidate.exists() and not _has_content(candidate, content):
         number += 1
-        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
-    files.write_bytes(free, content)
-    return free
+        candidate = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    files.write_bytes(candidate, content)
+    return candidate
 
 
 def _has_content(path: Path, content: bytes) -> bool:

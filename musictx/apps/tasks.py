@@ -1,5 +1,5 @@
-"""Tasks of composing: fill a gap in a piece (:func:`gap_task`), or accompany its melody or chords
-(:func:`melody_task`)."""
+"""Tasks of composing: fill a gap in a piece (:func:`gap_task`), or accompany its melody
+(:func:`melody_task`) or chords."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from musictx.notes import Score, skyline
 from musictx.sampling.strengths import AROUND_SECONDS, FEWEST_NOTES
 from musictx.tokens.controls import measured
 
-#: A gap may end at most this many seconds after the end of the file.
-AFTER_SECONDS = 30.0
+#: The most seconds from the end of the file to the end of a gap.
+MOST_SECONDS_AFTER_END = 30.0
 
 
 @dataclass(frozen=True)
 class Task:
-    """A piece and the place for new notes in it.
+    """A piece and the region for new notes in it.
 
     score         the music of the file
-    given         the notes that stay and that the model reads: all notes outside a gap, or the
-                  melody to accompany
+    given         the notes that stay and that the model reads: for a gap, all that are not
+                  replaced; for an accompaniment, the melody or all notes
     begin, end    the region of the new notes, in seconds
-    is_gap        whether the region is a gap, so that given notes may follow after ``end``
+    is_gap        whether the region is a gap, so that given notes may follow it
     tracks        the tracks that get new notes; empty: tracks are added
-    given_levels  control (:mod:`musictx.tokens.controls`) -> its value in the given notes: for a
-                  gap, in its tracks just outside and in the other tracks inside; for an
+    given_levels  {control: its value in the given notes} (:mod:`musictx.tokens.controls`): for a
+                  gap, in its tracks near the gap and in the other tracks inside it; for an
                   accompaniment, only the density
     add           names of the parts to compose; empty: the model's usual accompaniment
     melody        the tracks of the melody to accompany
     is_variation  whether the new notes of a gap are a variation of the notes that they replace
-    repeats       for a new piece in bars: for each bar, how many bars before it the bar lies that
-                  it repeats, 0 for none; empty: the model decides
+    repeats       for a new piece in bars: the distance in bars from each bar to the earlier bar
+                  that it repeats, 0 for none; empty: the model decides
     """
 
     score: Score
@@ -68,8 +68,8 @@ def task_of(
     options: tuple[str, str] = ("from", "to"),
 ) -> Task:
     """Return the task that ``request`` describes for the music ``score``. ``options`` are the names
-    of the options for the two ends of a gap, for error messages. An accompaniment to chords needs
-    an optional component."""
+    of the options for the two ends of a gap, for error messages. Raises ``UserError`` for chords if
+    the optional component for them is missing."""
     if isinstance(request, InfillConfig):
         return gap_task(score, request, options)
     if request.chords is None and not is_chart(score):
@@ -94,7 +94,7 @@ def gap_task(
     end = parse_position(to_option, request.end, beats, is_begin=False)
     if not 0 <= begin < end:
         raise UserError(
-            f"{to_option}={request.end}: expected a place after {from_option}={request.begin}"
+            f"{to_option}={request.end}: expected a position after {from_option}={request.begin}"
         )
     if not len(score):
         raise UserError(f"{from_option}={request.begin}: there are no notes in the file")
@@ -104,17 +104,17 @@ def gap_task(
             f"{from_option}={request.begin}: the file ends before that, after "
             f"{score.duration:.1f} s, in bar {bars}"
         )
-    if end > score.duration + AFTER_SECONDS:
+    if end > score.duration + MOST_SECONDS_AFTER_END:
         raise UserError(
             f"{to_option}={request.end}: that is {end - score.duration:.0f} s after the end of the "
-            f"file, expected at most {AFTER_SECONDS:.0f}"
+            f"file, expected at most {MOST_SECONDS_AFTER_END:.0f}"
         )
     notes, start = score.notes, score.notes["start"]
     if request.tracks is None:
         pitched = ~notes["drum"]
         near = (start >= begin - AROUND_SECONDS) & (start < end + AROUND_SECONDS)
-        chosen = next(c for c in (near & pitched, pitched, ~pitched) if c.any())
-        tracks = set(notes["track"][chosen].tolist())
+        mask = next(mask for mask in (near & pitched, pitched, ~pitched) if mask.any())
+        tracks = set(notes["track"][mask].tolist())
     else:
         names = request.tracks.split(",")
         tracks = {track for name in names for track in find_tracks(score, name, "tracks")}
@@ -128,15 +128,16 @@ def gap_task(
 def _levels_around(
     on_tracks: np.ndarray, others: np.ndarray, begin: float, end: float, duration: float
 ) -> dict[str, float]:
-    """Return the values of the controls around a gap in a piece of ``duration`` seconds: in the
-    notes ``on_tracks``, the tracks to compose, near the gap, and in the ``others`` inside the gap.
-    Density and polyphony are the sums of both groups, loudness and register the means weighted by
-    density. Empty if there are too few notes near the gap."""
-    near = _levels(on_tracks, max(begin - AROUND_SECONDS, 0.0), min(end + AROUND_SECONDS, duration))
-    inside = _levels(others, begin, min(end, duration)) if near else {}
+    """Return the values of the controls around a gap in a piece of ``duration`` seconds. They are
+    measured in the notes ``on_tracks`` (the tracks to compose) near the gap and in the ``others``
+    inside the gap. Density and polyphony are the sums of both groups, loudness and register the
+    means weighted by density. Empty if there are too few notes near the gap."""
+    first, last = max(begin - AROUND_SECONDS, 0.0), min(end + AROUND_SECONDS, duration)
+    near_levels = _levels(on_tracks, first, last)
+    inside_levels = _levels(others, begin, min(end, duration)) if near_levels else {}
     levels = {}
-    for name in near:
-        groups = [group for group in (near, inside) if name in group]
+    for name in near_levels:
+        groups = [group for group in (near_levels, inside_levels) if name in group]
         if name in ("density", "polyphony"):
             levels[name] = sum(group[name] for group in groups)
         else:
@@ -146,8 +147,8 @@ def _levels_around(
 
 
 def _levels(notes: np.ndarray, begin: float, end: float) -> dict[str, float]:
-    """Return the values of the controls from ``begin`` to ``end`` seconds; empty for fewer than
-    :data:`FEWEST_NOTES` notes."""
+    """Return the values of the controls in the ``notes`` that begin from ``begin`` to ``end``
+    seconds; empty for fewer than :data:`FEWEST_NOTES` notes."""
     notes = notes[(notes["start"] >= begin) & (notes["start"] < end)].copy()
     for name in ("start", "end"):
         notes[name] -= begin
@@ -155,9 +156,9 @@ def _levels(notes: np.ndarray, begin: float, end: float) -> dict[str, float]:
 
 
 def melody_task(score: Score, request: AccompanyConfig) -> Task:
-    """Return the task of composing an accompaniment to the melody of ``score``, which is added to
-    its tracks; chords are ignored. The usual accompaniment follows one track, the melody; parts
-    requested by name follow all tracks."""
+    """Return the task of adding an accompaniment to the tracks of ``score``; its chords are
+    ignored. The usual accompaniment follows only the melody; parts that ``request`` names follow
+    all tracks."""
     add, melody = requested_parts(request), score.notes
     if request.melody_track is not None:
         tracks = find_tracks(score, request.melody_track, "melody_track")
@@ -178,15 +179,15 @@ def melody_task(score: Score, request: AccompanyConfig) -> Task:
 
 
 def requested_parts(request: AccompanyConfig) -> tuple[str, ...]:
-    """Return the names of the parts in the option ``add``."""
+    """Return the names of the parts in the option ``add``, in lower case."""
     add = tuple(name.strip().lower() for name in (request.add or "").split(",") if name.strip())
     require(request.add is None or bool(add), "add", request.add, "names of parts, such as bass")
     return add
 
 
 def parse_position(option: str, value: str | None, beats: Beats, *, is_begin: bool) -> float:
-    """Return the position ``value`` in seconds. It is the number of a bar, for the beginning of the
-    bar if ``is_begin`` and otherwise for its end, or seconds such as ``12.5s``. A pick-up is bar 0.
+    """Return the position ``value`` in seconds. ``value`` is seconds such as ``12.5s``, or the
+    number of a bar, which means its beginning if ``is_begin``, else its end. A pick-up is bar 0.
     Raises ``UserError`` naming ``option``."""
     text = (value or "").strip()
     if seconds := re.fullmatch(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*s", text):
@@ -199,17 +200,17 @@ def parse_position(option: str, value: str | None, beats: Beats, *, is_begin: bo
 
 
 def tracks_by_name(score: Score, name: str) -> list[int]:
-    """Return the tracks called ``name``, ignoring case."""
+    """Return the numbers of the tracks called ``name``, ignoring case."""
     name = name.strip().lower()
-    return [n for n, called in score.names.items() if name and called.strip().lower() == name]
+    return [track for track, text in score.names.items() if name and text.strip().lower() == name]
 
 
 def find_tracks(score: Score, name: str, option: str) -> list[int]:
     """Return the tracks called ``name``, or else the track with this number, counted from 1 among
     the tracks that have notes. Raises ``UserError`` naming ``option``."""
     tracks = sorted(set(score.notes["track"].tolist()))
-    if called := sorted({*tracks_by_name(score, name)} & {*tracks}):
-        return called
+    if matches := sorted({*tracks_by_name(score, name)} & {*tracks}):
+        return matches
     number = name.strip()
     if re.fullmatch(r"[0-9]{1,5}", number) and 1 <= int(number) <= len(tracks):
         return [tracks[int(number) - 1]]

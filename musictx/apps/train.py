@@ -1,4 +1,4 @@
-"""``musictx train``: train a model on a corpus; the same command resumes at any step."""
+"""``musictx train``: train a model on a corpus; the same command resumes a stopped training."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Trained(NamedTuple):
     """The result of training.
 
     model            the model folder; None after ``fast_dev_run``
-    validation_loss  the best one, in nats per token
+    validation_loss  the lowest one, in nats per token; None if it was not measured
     steps            the number of optimizer steps, earlier runs of the command included
     """
 
@@ -47,8 +47,8 @@ def run(config: TrainConfig) -> Trained:
 
     Prepares the corpus if necessary. Resumes if the run folder has a checkpoint; returns at once if
     the run is finished. Raises ``UserError`` for impossible options, mostly before training, and
-    ``WriteError`` for a full disk, after which the same command resumes. After Ctrl-C it saves a
-    checkpoint, prints its path and raises ``KeyboardInterrupt``.
+    ``WriteError`` for a full disk, after which the same command resumes. Ctrl-C saves a checkpoint
+    and prints its path; then ``KeyboardInterrupt`` is raised.
 
     With several processes (DDP) each of them calls this function; only the first writes and prints.
     If a launcher (torchrun, SLURM) starts them, run ``musictx prepare`` first.
@@ -77,8 +77,8 @@ def run(config: TrainConfig) -> Trained:
         if state.is_finished:
             say(
                 f"already trained: {path} has {state.step:,} steps ({duration(state.seconds)}); "
-                f"with out={path} a larger trainer.max_steps or trainer.max_time trains on, "
-                f"another out= starts again\nmodel   {folder.model}"
+                f"to train on, give out={path} and a larger trainer.max_steps or "
+                f"trainer.max_time; to start again, another out=\nmodel   {folder.model}"
             )
             return Trained(folder.model, state.validation_loss, state.step)
         if state.step:
@@ -119,14 +119,14 @@ def run(config: TrainConfig) -> Trained:
 
 def make_network(config: TrainConfig) -> tuple[Tokenizer, MusicTransformer]:
     """Return the tokenizer and the network to train. With ``init=FOLDER`` they come from this model
-    folder, and the options of tokenizer, model and position scheme are ignored."""
+    folder instead of the options of tokenizer, model and position scheme."""
     if config.init is not None:
         loaded = bundle.load(model_folder(config.init, option="init"))
         tokenizer, model, added = model_from_init(loaded, config)
         changes = f"; added to it: {', '.join(added)}" if added else ""
         if config.freeze:
             freeze(model, config.freeze)
-            changes += f"; its first {config.freeze} of {len(model.blocks)} layers are frozen"
+            changes += f"; the first {config.freeze} of {len(model.blocks)} layers are frozen"
         say(
             f"init    {loaded.folder}: its weights, and its tokenizer, model and position "
             f"settings instead of those given here{changes}"
