@@ -27,9 +27,7 @@ from tests.pieces import line
 
 
 def run(*words: str, capsys) -> tuple[int, str, str]:
-    status = cli.main(list(words))
-    out = capsys.readouterr()
-    return status, out.out, out.err
+    return cli.main(list(words)), *capsys.readouterr()
 
 
 def test_help_names_every_command(capsys):
@@ -66,8 +64,7 @@ def test_the_examples_in_the_help_run(example, tmp_path, monkeypatch):
         (tmp_path / name).mkdir(parents=True)
     for name in ("melody.mid", "tune.mid", "song.mid"):
         (tmp_path / name).touch()
-    ran = []
-    done = Trained(None, None, 0)
+    ran, done = [], Trained(None, None, 0)
     monkeypatch.setattr(cli, "_run", lambda command, config: ran.append(command) or done)
     words = [w for word in shlex.split(example)[1:] for w in (glob.glob(word) or [word])]
     assert cli.main(words) == 0
@@ -186,11 +183,9 @@ import importlib, os, pkgutil, shutil, signal, subprocess, sys
 import ctypes, filelock, multiprocessing, selectors, socket, tempfile
 import torch, pytorch_lightning, hydra
 for name in {FUNCTIONS.split()!r}:
-    if hasattr(os, name):
-        delattr(os, name)
+    vars(os).pop(name, None)
 for name in {SIGNALS.split()!r}:
-    if hasattr(signal, name):
-        delattr(signal, name)
+    vars(signal).pop(name, None)
 for name in {MODULES.split()!r}:
     sys.modules[name] = None
 import musictx

@@ -265,8 +265,7 @@ def test_a_failed_run_of_a_sweep_is_reported_after_the_others(ran, capsys):
 
 
 def test_further_processes_of_a_run_have_the_options_of_that_run_alone(ran, monkeypatch):
-    seen = []
-    done = Trained(None, None, 0)
+    seen, done = [], Trained(None, None, 0)
     monkeypatch.setattr(cli, "_run", lambda command, config: seen.append(sys.argv[1:]) or done)
     before = list(sys.argv)
     assert cli.main(["train", "-m", "seed=1,2", "hydra.sweep.dir=S", *TINY]) == 0

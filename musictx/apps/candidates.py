@@ -24,10 +24,9 @@ def choose_best(
     primers: Sequence[Primer],
     request: GenerateConfig,
 ) -> Iterator[tuple[int, Sample]]:
-    """Yield the best (number, candidate) for each sample, as soon as all of its candidates are
-    composed. ``pieces`` are the numbered candidates, ``request.candidates`` successive ones for
-    each sample. After Ctrl-C the best finished candidates of the remaining samples are yielded; the
-    best unfinished one of a sample without finished ones."""
+    """Yield the best (number, candidate) for each sample as soon as its candidates, successive
+    numbers of ``pieces``, are composed. After Ctrl-C yield the best finished candidate of each
+    remaining sample, or an unfinished one if none is finished."""
     candidates: dict[int, list[tuple[int, Sample]]] = {}  # sample -> those composed so far
 
     def choose(number: int) -> tuple[int, Sample]:

@@ -86,8 +86,7 @@ def stream(
 def run(config: GenerateConfig) -> list[Result]:
     """Generate music with the options ``config``; write each piece, and print its path, as soon as
     it is composed. Return the results sorted by number."""
-    reported = [report(result) for result in results(config)]
-    return sorted(reported, key=lambda result: result.number)
+    return sorted(map(report, results(config)), key=lambda result: result.number)
 
 
 def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:

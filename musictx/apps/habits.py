@@ -71,9 +71,8 @@ def seconds_per_id_second(bundle: Bundle, task: Task) -> float:
 
 
 def accompaniment_density(bundle: Bundle, task: Task, notes: int) -> float:
-    """Return the usual density of an accompaniment, in notes per second of the file: to a melody of
-    this number of ``notes`` or, if 0, to one of the density in the corpus. Infinite if the model's
-    card does not have that density."""
+    """Return the usual density, in notes per second of the file, of an accompaniment to a melody
+    of ``notes`` notes or, if 0, of the density in the corpus; infinite if that is unknown."""
     melody = bundle.stats.parts.get(melody_program(bundle) or 0)
     if notes:
         density = notes / max(task.end - task.begin, 1.0)
@@ -128,8 +127,7 @@ def _habits_of_named_parts(
         low, high = max(tune.low - MARGIN, 0), min(tune.high + MARGIN, 127)
         for part in [named_parts[name] for name in SECOND_VOICES & named_parts.keys()]:
             habits[part] = habits[part]._replace(low=low, high=high)
-    stretch = seconds_per_id_second(bundle, task)
-    highest = accompaniment_density(bundle, task, len(melody)) * stretch
+    highest = accompaniment_density(bundle, task, len(melody)) * seconds_per_id_second(bundle, task)
     return {
         part: habit if part == DRUMS else habit._replace(density=min(habit.density, highest))
         for part, habit in habits.items()
@@ -137,9 +135,8 @@ def _habits_of_named_parts(
 
 
 def _habits_around(bundle: Bundle, task: Task, score: Score) -> dict[int, Habit]:
-    """Return the habits of the parts on the tracks of a gap, measured in these tracks. The density
-    is that near the gap, or of the whole track if few notes are near. Parts with few notes are left
-    out."""
+    """Return the habits of the parts with enough notes on the tracks of a gap, measured in these
+    tracks. The density is that near the gap, or on the whole track if few notes are near."""
     in_bars = bundle.tokenizer.beats
     notes = (score if in_bars else fold_sustain(score)).notes.copy()
     if "program" not in bundle.tokenizer.vocabulary.kinds:

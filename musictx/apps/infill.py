@@ -183,7 +183,7 @@ def arrange(
     if not bundle.tokenizer.beats:  # feedback on events measures the given notes, too
         given_levels.pop("density", None)
         targets = (given_levels if task.is_gap else {}) | region_levels
-    brief = Brief(
+    return score, Brief(
         given,
         task.begin,
         task.end,
@@ -194,7 +194,6 @@ def arrange(
         stats=replace(bundle.stats, density=task.given_levels.get("density")),
         steering=Steering(levels, targets, steered_parts, usual_density),
     )
-    return score, brief
 
 
 def _with_model_programs(
@@ -316,8 +315,7 @@ def make_sample(bundle: Bundle, task: Task, version: Version) -> Sample:
 
 
 def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
-    """Compose for the options ``config``; write each version, and print its path, as soon as it is
-    composed."""
+    """Compose versions; write each, and print its path, as soon as it is composed."""
     return [report(result) for result in results(config)]
 
 

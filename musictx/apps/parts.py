@@ -2,9 +2,9 @@
 parts that a model can write.
 
 The option ``corpus.programs`` assigns programs to track names, so that tracks of one instrument can
-be separate parts. The mapping is stored in the model's card. A track with such a name is encoded
-with that program and gets its original program back afterwards; a new track gets the name of its
-program. Users request parts by the names that musicians use, such as "bass".
+be separate parts; the model's card has the mapping. A track with such a name is encoded with that
+program and gets its original program back afterwards; a new track gets the name of its program.
+Users request parts by names such as "bass".
 
 To the model a program is one part. If several tracks share a program, such as the two hands of a
 piano, each is lent another program of the corpus while music is composed.
@@ -109,12 +109,11 @@ def lend_programs(
     of ``score`` are lent a program if they share their program with another track, or with the
     programs of ``new_parts``.
 
-    The tracks ``melodies`` or, without them, the melody of ``score`` get the corpus's program of
+    The tracks ``melodies``, by default the melody of ``score``, get the corpus's program of
     melodies, unless it is taken. Every other track gets the free program under which the model
-    gives the piece the highest probability: the tracks ``first`` before the others, then tracks
-    with more notes. If no program is free, a track in ``first`` shares a program of those tracks;
-    another track shares one that neither they nor ``new_parts`` use. A track with several programs
-    keeps them.
+    gives the piece the highest probability: the tracks ``first`` before the others, then those
+    with most notes. If no program is free, tracks in ``first`` share programs; others share one
+    that neither these nor ``new_parts`` use. A track with several programs keeps them.
     """
     if "program" not in bundle.tokenizer.vocabulary.kinds:
         return {}
@@ -209,8 +208,7 @@ def find_parts(bundle: Bundle, names: tuple[str, ...], option: str = "add") -> d
 
 
 def refusal(bundle: Bundle, name: str) -> str:
-    """Return the error message for a part ``name`` that the model of ``bundle`` cannot write, with
-    the included models that can."""
+    """Return the error message for a part ``name`` that the model of ``bundle`` cannot write."""
     cards = {model: read_config(folder)["card"] for model, folder in models().items()}
     alternatives = [
         f"model={model} does"

@@ -215,10 +215,9 @@ class Work:
         number   counts from 0
         remarks  lines for the user; None: no line
         """
-        path = self.stem.with_name(f"{self.stem.name}-{number + 1}.mid")
+        score, path = sample.score, self.stem.with_name(f"{self.stem.name}-{number + 1}.mid")
         if is_file(path.parent):  # the option out is a file, such as x.musicxml
             path = path.parent
-        score = sample.score
         path = write_new(path, formats.to_bytes(score, path.suffix.lower()))
         paths = [path]
         if self.render and len(score):

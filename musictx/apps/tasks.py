@@ -128,10 +128,10 @@ def gap_task(
 def _levels_around(
     on_tracks: np.ndarray, others: np.ndarray, begin: float, end: float, duration: float
 ) -> dict[str, float]:
-    """Return the values of the controls around a gap in a piece of ``duration`` seconds. They are
-    measured in the notes ``on_tracks`` (the tracks to compose) near the gap and in the ``others``
-    inside the gap. Density and polyphony are the sums of both groups, loudness and register the
-    means weighted by density. Empty if there are too few notes near the gap."""
+    """Return the values of the controls around a gap in a piece of ``duration`` seconds, measured
+    in the notes ``on_tracks`` (the tracks to compose) near the gap and in the ``others`` inside it.
+    Density and polyphony are the sums of both, loudness and register the means weighted by density.
+    Empty if there are too few notes near the gap."""
     first, last = max(begin - AROUND_SECONDS, 0.0), min(end + AROUND_SECONDS, duration)
     near_levels = _levels(on_tracks, first, last)
     inside_levels = _levels(others, begin, min(end, duration)) if near_levels else {}

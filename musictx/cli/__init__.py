@@ -65,8 +65,8 @@ def _dispatch(command: str = "help", *arguments: str) -> None:
     if command in ("-V", "--version"):
         return print(f"musictx {__version__}")
     if command in ("help", *help_flags):
-        topic = next((argument for argument in arguments if argument != "all"), "help")
-        command, arguments = topic, (*arguments, "--help")
+        command = next((argument for argument in arguments if argument != "all"), "help")
+        arguments = (*arguments, "--help")
     if command == "continue":  # an alias of generate
         command = "generate"
     if command not in (*COMMANDS, "help"):
@@ -162,8 +162,7 @@ def _unknown_flag(
     names = [*options_of(command), *groups(command), "model"]
     if name in names:
         if not equals:
-            has_value = following and not following[0].startswith("-")
-            value = following[0] if has_value else "VALUE"
+            value = next((a for a in following[:1] if not a.startswith("-")), "VALUE")
         return f"{flag}: options are written name=value; write {name}={value}"
     if flag.startswith("--") and len(name) > 1:
         return unknown_option(command, name)

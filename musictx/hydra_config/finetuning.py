@@ -116,8 +116,7 @@ def contents_of(folders: Sequence[str]) -> FolderContents:
         is_piano = np.isin(score.notes["program"], PIANO_PROGRAMS) & ~score.notes["drum"]
         read += 1
         on_beats += grid_of(score).on_beats
-        notes += len(score)
-        pianos += int(is_piano.sum())
+        notes, pianos = notes + len(score), pianos + int(is_piano.sum())
         seconds += score.duration
     return FolderContents(len(files), read, on_beats, notes, pianos, seconds)
 

@@ -40,8 +40,7 @@ def normalise(
     of YAML files. Raises :class:`ConfigError` for an argument that is wrong by itself."""
     options, presets = options_of("train"), groups("train", folders)
     # Options of the user's own position schemes and optimizers are checked after composing.
-    unchecked = [*free_form("train"), "optim"]
-    unchecked += [f"trainer.{flag}" for flag in PASSED_ON]
+    unchecked = [*free_form("train"), "optim", *(f"trainer.{flag}" for flag in PASSED_ON)]
     unchecked += [name for name, field in options.items() if checks.has_parts(field)]
     more = [*presets, *unchecked, "hydra"]
     files = [a for a in arguments if is_file("train", a, more) and not _has_prefix(a)]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import musictx
 from musictx.apps import generate, infill, parts
-from musictx.apps.tasks import Task, requested_parts, task_of
+from musictx.apps.tasks import task_of
 from musictx.config import AccompanyConfig, GenerateConfig
 from musictx.notes import DRUMS, Score
 from musictx.tokens import controls
@@ -149,10 +149,8 @@ def test_an_accompaniment_begins_at_the_bar_line_before_a_pick_up(songs, options
 def test_the_usual_density_is_described_for_all_parts_and_kept_by_those_with_pitches(
     songs, add, is_alone
 ):
-    request, chart = AccompanyConfig(add=add), Score(markers=((0.0, "C"),))
-    task = task_of(request, tracks((73, 72, 4)))
-    if is_alone:
-        task = Task(chart, chart, 0.0, 8.0, False, (), add=requested_parts(request))
+    request = AccompanyConfig(add=add)
+    task = task_of(request, Score(markers=((0.0, "C"),)) if is_alone else tracks((73, 72, 4)))
     _, brief = infill.arrange(songs, task, request, {})
     density = brief.habits[33].density + brief.habits[48].density
     assert brief.steering.usual_density == pytest.approx(density)
@@ -172,9 +170,9 @@ def test_densities_of_the_corpus_count_seconds_of_the_ids_at_any_tempo(songs, bp
     limits = songs.card["note_limits"] | {"density": 5.0}
     songs = replace(songs, card=songs.card | {"note_limits": limits})
     chart = Score(markers=((0.0, "C"),), tempos=[(0.0, bpm)])
-    tune = replace(tracks((73, 72, 8)), tempos=chart.tempos)
-    request, to_chords = AccompanyConfig(), Task(chart, chart, 0.0, 8.0, False, ())
-    for task, density in ((to_chords, 2 * 2.0), (task_of(request, tune), 5.0)):
+    tune, request = replace(tracks((73, 72, 8)), tempos=chart.tempos), AccompanyConfig()
+    for music, density in ((chart, 2 * 2.0), (tune, 5.0)):
+        task = task_of(request, music)
         _, brief = infill.arrange(songs, task, request, infill.usual_levels(songs, task))
         assert brief.steering.usual_density == pytest.approx(density)
 
@@ -182,9 +180,8 @@ def test_densities_of_the_corpus_count_seconds_of_the_ids_at_any_tempo(songs, bp
 @pytest.mark.parametrize(("add", "voices"), [("bass", 1), ("bass,drums", 1), ("bass,strings", 3.5)])
 def test_new_parts_have_the_usual_polyphony_at_most_one_note_a_voice(songs, add, voices):
     request, usual = AccompanyConfig(add=add), {"polyphony": 3.5}
-    chart = Score(markers=((0.0, "C"),))
-    alone = Task(chart, chart, 0.0, 8.0, False, (), add=requested_parts(request))
-    for task in (alone, task_of(request, tracks((73, 72, 4)))):
+    for music in (Score(markers=((0.0, "C"),)), tracks((73, 72, 4))):
+        task = task_of(request, music)
         _, brief = infill.arrange(songs, task, request, usual)
         assert brief.steering.targets["polyphony"] == voices
         _, brief = infill.arrange(songs, task, replace(request, polyphony=2.0), usual)
