@@ -152,9 +152,9 @@ def _habits_around(bundle: Bundle, task: Task, score: Score) -> dict[int, Habit]
         if len(played) < FEWEST_NOTES:
             continue
         start, is_drum = played["start"], part == DRUMS
-        near = (start >= first) & (start < last) & ~((start >= task.begin) & (start < task.end))
-        if near.sum() >= FEWEST_NOTES:
-            rate = near.sum() / span
+        is_near = (start >= first) & (start < last) & ~((start >= task.begin) & (start < task.end))
+        if is_near.sum() >= FEWEST_NOTES:
+            rate = is_near.sum() / span
         else:
             rate = len(played) / max(float(np.ptp(start)), 1.0)
         habit = measure_habit([at_once(all_notes[part])], [played["pitch"]], [rate * stretch])

@@ -54,11 +54,11 @@ def say(line: str) -> None:
 
 def report(result: Result) -> Result:
     """Print the files of a result and the remarks on it."""
-    first, *others = result.paths
-    for path in others:
+    music, *renderings = result.paths
+    for path in renderings:
         say(str(path))
     for remark in result.remarks:
-        say(f"{first}: {remark}")
+        say(f"{music}: {remark}")
     return result
 
 
@@ -138,8 +138,8 @@ def choose_model(
     if folder not in included:
         notice(f"model: {folder}, the newest")
         return folder
-    others = [f"model={name}" for name in included.values() if name != included[folder]]
-    alternatives = f" (or {', '.join(others)})" if others and tokenizer is None else ""
+    choices = [f"model={name}" for name in included.values() if name != included[folder]]
+    alternatives = f" (or {', '.join(choices)})" if choices and tokenizer is None else ""
     why = " and counts in beats" if included[folder] == shipped.ON_BEATS else ""
     terms = ", not for commercial use" if included[folder] in shipped.NON_COMMERCIAL else ""
     notice(f"model: {included[folder]}, which comes with musictx{why}{terms}{alternatives}")

@@ -112,15 +112,15 @@ def gap_task(
     notes, start = score.notes, score.notes["start"]
     if request.tracks is None:
         pitched = ~notes["drum"]
-        near = (start >= begin - AROUND_SECONDS) & (start < end + AROUND_SECONDS)
-        mask = next(mask for mask in (near & pitched, pitched, ~pitched) if mask.any())
+        is_near = (start >= begin - AROUND_SECONDS) & (start < end + AROUND_SECONDS)
+        mask = next(mask for mask in (is_near & pitched, pitched, ~pitched) if mask.any())
         tracks = set(notes["track"][mask].tolist())
     else:
         names = request.tracks.split(",")
         tracks = {track for name in names for track in find_tracks(score, name, "tracks")}
-    inside = (start >= begin - 1e-6) & (start < end - 1e-6)
+    is_inside = (start >= begin - 1e-6) & (start < end - 1e-6)
     on_tracks = np.isin(notes["track"], [*tracks])
-    given = score.with_notes(notes[~(inside & on_tracks)])
+    given = score.with_notes(notes[~(is_inside & on_tracks)])
     levels = _levels_around(notes[on_tracks], notes[~on_tracks], begin, end, score.duration)
     return Task(score, given, begin, end, True, tuple(sorted(tracks)), levels)
 

@@ -138,8 +138,8 @@ def _split_flags(command: str, arguments: Sequence[str]) -> tuple[dict[str, str]
         elif name not in FLAGS:
             raise UserError(_unknown_flag(command, argument, remaining, allowed))
         elif name not in allowed:
-            more = "; samples=N writes several pieces" if "samples" in options_of(command) else ""
-            raise UserError(f"{name}: only musictx train has this flag{more}")
+            hint = "; samples=N writes several pieces" if "samples" in options_of(command) else ""
+            raise UserError(f"{name}: only musictx train has this flag{hint}")
         elif (choices := allowed[name]) is None:
             flags[name] = ""
         else:

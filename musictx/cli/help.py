@@ -74,8 +74,8 @@ def command_help(command: str, rare: bool = False, position: str = "huang") -> s
         sections["comes with musictx"] = included
     flags = TRAIN_FLAGS if command == "train" else OTHER_FLAGS
     hidden = len(options) - len(selected)
-    more = f" ({hidden} more)" if hidden else ""
-    sections["flags"] = [(flags[0][0], flags[0][1] + more), *flags[1:]]
+    count = f" ({hidden} more)" if hidden else ""
+    sections["flags"] = [(flags[0][0], flags[0][1] + count), *flags[1:]]
     width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
     longest = max(len(name) for rows in sections.values() for name, _ in rows)
     lines = [f"usage: musictx {command} [name=value ...]", "", entry.about, "", "try:"]

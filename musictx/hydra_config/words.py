@@ -42,8 +42,8 @@ def normalise(
     # Options of the user's own position schemes and optimizers are checked after composing.
     unchecked = [*free_form("train"), "optim", *(f"trainer.{flag}" for flag in PASSED_ON)]
     unchecked += [name for name, field in options.items() if checks.has_parts(field)]
-    more = [*presets, *unchecked, "hydra"]
-    files = [a for a in arguments if is_file("train", a, more) and not _has_prefix(a)]
+    extra = [*presets, *unchecked, "hydra"]
+    files = [a for a in arguments if is_file("train", a, extra) and not _has_prefix(a)]
     assignments = [argument for argument in arguments if argument not in files]
     has_search_path = any(a.lstrip("+").startswith("hydra.searchpath=") for a in assignments)
     overrides = []

@@ -150,7 +150,7 @@ def test_the_usual_density_is_described_for_all_parts_and_kept_by_those_with_pit
     songs, add, is_alone
 ):
     request = AccompanyConfig(add=add)
-    task = task_of(request, Score(markers=((0.0, "C"),)) if is_alone else tracks((73, 72, 4)))
+    task = task_of(request, Score(markers=((0.0, "Am7"),)) if is_alone else tracks((73, 72, 4)))
     _, brief = infill.arrange(songs, task, request, {})
     density = brief.habits[33].density + brief.habits[48].density
     assert brief.steering.usual_density == pytest.approx(density)
@@ -169,7 +169,7 @@ def test_the_usual_density_is_described_for_all_parts_and_kept_by_those_with_pit
 def test_densities_of_the_corpus_count_seconds_of_the_ids_at_any_tempo(songs, bpm):
     limits = songs.card["note_limits"] | {"density": 5.0}
     songs = replace(songs, card=songs.card | {"note_limits": limits})
-    chart = Score(markers=((0.0, "C"),), tempos=[(0.0, bpm)])
+    chart = Score(markers=((0.0, "Am7"),), tempos=[(0.0, bpm)])
     tune, request = replace(tracks((73, 72, 8)), tempos=chart.tempos), AccompanyConfig()
     for music, density in ((chart, 2 * 2.0), (tune, 5.0)):
         task = task_of(request, music)
@@ -180,7 +180,7 @@ def test_densities_of_the_corpus_count_seconds_of_the_ids_at_any_tempo(songs, bp
 @pytest.mark.parametrize(("add", "voices"), [("bass", 1), ("bass,drums", 1), ("bass,strings", 3.5)])
 def test_new_parts_have_the_usual_polyphony_at_most_one_note_a_voice(songs, add, voices):
     request, usual = AccompanyConfig(add=add), {"polyphony": 3.5}
-    for music in (Score(markers=((0.0, "C"),)), tracks((73, 72, 4))):
+    for music in (Score(markers=((0.0, "Am7"),)), tracks((73, 72, 4))):
         task = task_of(request, music)
         _, brief = infill.arrange(songs, task, request, usual)
         assert brief.steering.targets["polyphony"] == voices
