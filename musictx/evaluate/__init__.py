@@ -1,5 +1,5 @@
-"""Evaluation, an optional component: the likelihood of a corpus under a model, and generated music
-compared with real music."""
+"""Evaluation, an optional component: the likelihood of a corpus under a model (``evaluate``), and
+the comparison of generated with real music (``compare``)."""
 
 from musictx.lazy import callable_package
 

@@ -1,5 +1,5 @@
-"""``musictx evaluate``, also from Python: the likelihood of a corpus under a model; ``compare``
-uses the functions that find a corpus and write a result."""
+"""``musictx evaluate``, also from Python: the likelihood of a corpus under a model; and functions
+to find a corpus and write a result, also for ``compare``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from musictx.tokens.tokenizer import Tokenizer
 
 
 def evaluate(*words: str, **options: Any) -> Evaluation:
-    """Return the likelihood of a corpus under a model, as ``musictx evaluate`` measures it: an
+    """Measure the likelihood of a corpus under a model, as ``musictx evaluate`` does, and return an
     :class:`~musictx.evaluate.nll.Evaluation`.
 
     Options are given as on the command line or by name. Raises :class:`UserError` for wrong ones.
@@ -45,13 +45,13 @@ def run(config: EvaluateConfig) -> Evaluation:
     """Measure nats per token of a model on a split of a corpus, print the result, and write
     ``config.out``.
 
-    Options are checked before the long work. A refused command writes no files.
+    Options are checked before any long computation, and before any file is written.
     """
     check_file(config.out)
     folder = model_folder(config.model.path)
     bundle = load(folder, config.device)
-    shape = bundle.model.config
-    nll.window_lengths(shape.context, alignment(shape, bundle.tokenizer), config.window)
+    align = alignment(bundle.model.config, bundle.tokenizer)
+    nll.window_lengths(bundle.model.config.context, align, config.window)  # check the window
     shards = find_shards(
         config.corpus, bundle.tokenizer, trained_on=bundle.corpus, split=config.split
     )
@@ -64,7 +64,7 @@ def run(config: EvaluateConfig) -> Evaluation:
             windows=config.windows,
             progress=update,
         )
-    print(f"{described(bundle)} on {shards.folder}")
+    print(f"{model_summary(bundle)} on {shards.folder}")
     facts = {
         "model": str(folder),
         "parameters": bundle.parameters,
@@ -89,8 +89,8 @@ def write_result(
     content: Mapping[str, Any],
     lines: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Print ``table``; and write ``content`` to the file ``out`` as JSON or, if it ends with .csv,
-    ``lines``."""
+    """Print ``table``. Then write the file ``out``: ``lines`` as CSV if its name ends with .csv,
+    else ``content`` as JSON; ``None``: no file."""
     print(table, flush=True)
     if out is None:
         return
@@ -102,7 +102,7 @@ def write_result(
     print(out, flush=True)
 
 
-def described(bundle: Bundle) -> str:
+def model_summary(bundle: Bundle) -> str:
     """Return the model folder and its number of parameters, as text."""
     return f"{bundle.folder} ({bundle.parameters:,} parameters)"
 
@@ -114,13 +114,13 @@ def find_shards(
     trained_on: Mapping[str, Any] | None = None,
     split: str = "validation",
 ) -> Shards:
-    """Return the shards of ``corpus`` or, if the options name none, of the corpus that a model was
+    """Return the shards of ``corpus`` or, if its options name none, of the corpus that a model was
     ``trained_on`` (:attr:`musictx.bundle.Bundle.corpus`).
 
-    Missing shards are prepared with ``tokenizer`` and with the programs of tracks on the card.
-    Shards that a model was trained on are used unchanged, since their music files may have changed
-    or be gone. Raises ``UserError`` for shards of another vocabulary, without a corpus, and if no
-    piece is in ``split``.
+    Missing shards are prepared with ``tokenizer`` and, unless ``corpus`` has its own, with the
+    programs of tracks in ``trained_on``. Shards that a model was trained on are used unchanged,
+    since their music files may have changed or be gone. Raises ``UserError`` for shards of another
+    vocabulary, if there is no corpus, and if ``split`` is empty.
     """
     if not is_named(corpus):
         corpus = corpus_of(trained_on or {})
@@ -140,16 +140,17 @@ def is_named(corpus: CorpusConfig) -> bool:
     return corpus.name != "folder" or corpus.path is not None or corpus.shards is not None
 
 
-def corpus_of(about: Mapping[str, Any]) -> CorpusConfig:
-    """Return the corpus that a model was trained on, by :attr:`musictx.bundle.Bundle.corpus`."""
-    path, shards, held_out = about.get("path"), about.get("shards"), about.get("held out") or {}
+def corpus_of(entry: Mapping[str, Any]) -> CorpusConfig:
+    """Return the options of the corpus that a model was trained on, from the ``entry`` of its card
+    (:attr:`musictx.bundle.Bundle.corpus`). Raises ``UserError`` if it names none."""
+    path, shards, held_out = entry.get("path"), entry.get("shards"), entry.get("held out") or {}
     if not (isinstance(held_out, dict) and held_out.keys() <= {"validation", "test"}):
         raise UserError("corpus.path: the model's card is damaged; give corpus.path=DIR")
-    programs, name = about.get("programs") or {}, about.get("name") or "folder"
+    programs, name = entry.get("programs") or {}, entry.get("name") or "folder"
     if shards and is_shards(Path(shards)):
         return CorpusConfig(name=name, shards=shards, programs=programs, **held_out)
     if path is None and corpora.needs_path(name):
         raise UserError(
-            "corpus.path: the model's card leads to no corpus on this machine; give corpus.path=DIR"
+            "corpus.path: the model's card names no corpus on this machine; give corpus.path=DIR"
         )
     return CorpusConfig(name=name, path=path, programs=programs, **held_out)

@@ -1,9 +1,9 @@
 """Compare a set of samples with real music: a table of measures of excerpts of equal length.
 
-Real music is the reference. A control set of notes at random
-(:func:`musictx.evaluate.sets.controls`) shows the values that chance gives. If there is a training
-set, it is measured too: the difference between two sets of real music is the best that samples can
-be expected to reach. The training set is also searched for spans that samples copy.
+Real music is the reference. A control set of altered real music
+(:func:`musictx.evaluate.sets.controls`) shows the values of chance. If there is a training set, it
+is measured too: no samples can be expected to differ less from real music than another set of real
+music does. The training set is also searched for spans that samples copy.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ COPIED = "longest copied span"
 
 
 class TableRow(NamedTuple):
-    """A row of the table: for each set the mean of a measure, or the share of pieces that reach a
-    value, or the overlap of a distribution with that of real music (nan for real music itself)."""
+    """A row of the table: for each set the mean of a measure, the share of pieces that reach its
+    threshold, or the overlap of a distribution with that of real music (nan for real music)."""
 
     name: str
     unit: str
@@ -34,7 +34,7 @@ class TableRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """The measures of sets of samples.
+    """The measures of all sets: samples, real music and others.
 
     pieces  a dict for each piece: its set, its name, every measure, and its longest copied span
     rows    the table: first the measures, then the distributions
@@ -67,25 +67,26 @@ def compare(
 ) -> Comparison:
     """Measure every excerpt of every set.
 
-    The distributions of the other sets are compared with those of the set :data:`REAL`, and the
-    control set is made from it. If most music of :data:`REAL` keeps to the beats of its files, all
-    sets are measured in bars, too. A measure without a value for any set is left out of the table.
+    The set :data:`REAL` is the reference: the control set is derived from it, and the distributions
+    of the other sets are compared with its distributions. If the notes of most of its pieces lie on
+    the beats of their files, measures in bars are added for all sets. A measure that has no value
+    in any set is left out of the table.
 
-    copies    an index of the training split and the names of its pieces; samples and real music
-              are searched for copies
+    copies    an index of the training split and the names of its pieces, to search samples and
+              real music for copies; None: no search
     progress  called after each piece with the number of finished pieces and of all pieces
     """
     sets = _with_control(sets)
-    table, distributions = dict(measures.MEASURES), dict(measures.DISTRIBUTIONS)
+    all_measures, distributions = dict(measures.MEASURES), dict(measures.DISTRIBUTIONS)
     on_grid = [grid_of(excerpt.in_place).kind == "grid" for excerpt in sets[REAL]]
     if sum(on_grid) > len(on_grid) / 2:
-        in_bars, distributions_in_bars = measures.in_bars()
-        table, distributions = table | in_bars, distributions | distributions_in_bars
+        bar_measures, bar_distributions = measures.in_bars()
+        all_measures, distributions = all_measures | bar_measures, distributions | bar_distributions
     pieces: list[dict[str, Any]] = []
     for set_name, excerpts in sets.items():
         for excerpt in excerpts:
             piece = {"set": set_name, "name": excerpt.name, "notes": len(excerpt.alone)}
-            piece |= {name: measure.of(excerpt) for name, measure in table.items()}
+            piece |= {name: measure.compute(excerpt) for name, measure in all_measures.items()}
             if copies:
                 notes, source = np.nan, -1
                 if set_name in (SAMPLES, REAL):
@@ -93,7 +94,7 @@ def compare(
                 piece |= {COPIED: notes, "copied from": copies[1][source] if notes > 0 else ""}
             pieces.append(piece)
             progress(len(pieces), sum(map(len, sets.values())))
-    rows = [_measure_row(name, m.unit, pieces, m.reached) for name, m in table.items()]
+    rows = [_measure_row(name, m.unit, pieces, m.threshold) for name, m in all_measures.items()]
     if copies:
         rows.append(_measure_row(COPIED, "notes", pieces))
     rows = [row for row in rows if np.isfinite(list(row.values.values())).any()]
@@ -102,7 +103,7 @@ def compare(
 
 
 def _with_control(sets: Mapping[str, Sequence[Excerpt]]) -> dict[str, Sequence[Excerpt]]:
-    """Add the control set, if there is one, before the training set."""
+    """Add the control set, unless it is empty, before the training set."""
     sets = dict(sets)
     training = {TRAINING: sets.pop(TRAINING)} if TRAINING in sets else {}
     control = controls(sets[REAL])
@@ -110,16 +111,16 @@ def _with_control(sets: Mapping[str, Sequence[Excerpt]]) -> dict[str, Sequence[E
 
 
 def _measure_row(
-    name: str, unit: str, pieces: Sequence[dict[str, Any]], reached: float | None = None
+    name: str, unit: str, pieces: Sequence[dict[str, Any]], threshold: float | None = None
 ) -> TableRow:
     """Return the row of a measure: for each set the mean of the values of its pieces or, with
-    ``reached``, the share of values that are at least as large. nan is ignored; nan without other
-    values."""
+    ``threshold``, the share of values that are at least as large. Values of nan are ignored; a set
+    without other values has nan."""
     columns: dict[str, list[float]] = {}
     for piece in pieces:
         column = columns.setdefault(piece["set"], [])
         if np.isfinite(value := piece[name]):
-            column.append(float(value) if reached is None else float(value >= reached))
+            column.append(float(value) if threshold is None else float(value >= threshold))
     values = {s: float(np.mean(column)) if column else np.nan for s, column in columns.items()}
     return TableRow(name, unit, values)
 
@@ -134,7 +135,7 @@ def _overlap_row(
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:
-    """Align cells in columns: the first and last column left, the others right."""
+    """Join lines of cells, padded so that columns align: the first and last left, others right."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     texts = []
     for first, *middle, last in lines:
@@ -144,7 +145,7 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
 
 
 def number(value: float) -> str:
-    """Format a number with about three figures; "-" for nan."""
+    """Format a number: three decimals below 10, else one; "-" for nan."""
     return "-" if np.isnan(value) else f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
 
 

@@ -10,7 +10,7 @@ from musictx.config.composing import WithModel, WithParticles
 from musictx.config.corpus import CorpusConfig
 from musictx.config.sampling import SamplingConfig
 
-#: The tasks for which a model can compose samples; optional components add further ones.
+#: What a model can compose as samples; optional components add further tasks.
 TASKS = ("free", "continue", "infill", "vary", "accompany", *registry.TASKS)
 
 
@@ -31,10 +31,10 @@ class EvaluateConfig(Measuring):
     """The options of ``musictx evaluate``: the likelihood of a corpus."""
 
     window: int | None = option(
-        None, "tokens in a window; default: the model's context", low=2, high=2**20
+        None, "number of tokens in a window; default: the model's context", low=2, high=2**20
     )
     windows: int | None = option(
-        None, "measure only this many windows, spread evenly over the split", low=1
+        None, "measure only this many windows, spread evenly over the split; default: all", low=1
     )
     out: str | None = option(
         None,
@@ -50,14 +50,12 @@ class CompareConfig(WithParticles, Measuring):
 
     samples: str | None = option(
         None,
-        "file of music, or folder of such files, to measure; with pieces=N a folder that they are "
-        "generated into",
+        "music file, or folder of music files, to measure; with pieces=N, a new folder for the "
+        "samples that the model generates",
         path="out",
     )
     against: str | None = option(
-        None,
-        "file or folder of real music to compare with; default: the split of the corpus",
-        path="out",
+        None, "file or folder of real music to compare with; default: the corpus", path="out"
     )
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     pieces: int = option(
@@ -65,17 +63,18 @@ class CompareConfig(WithParticles, Measuring):
     )
     task: str = option(
         "free",
-        f"with pieces=: {', '.join(TASKS)}. free: new pieces; the others continue the openings of "
-        "real pieces, recompose or vary their middle, accompany or harmonise their melody",
+        f"what to compose with pieces=N: {', '.join(TASKS)}. free: new pieces; the others continue "
+        "the openings of real pieces, recompose or vary their middle, accompany or harmonise their "
+        "melody",
         choices=TASKS,
     )
     seconds: float = option(
-        45.0, "length that is generated and measured, seconds", above=0, high=DAY
+        45.0, "length of the music to generate and measure, seconds", above=0, high=DAY
     )
     primer_seconds: float = option(
         10.0,
-        "length of the given music before a continuation, and before and after a middle, seconds; "
-        "it is not measured",
+        "length of the given music before a continuation, or before and after a middle, seconds; "
+        "given music is not measured",
         above=0,
         high=DAY,
     )
@@ -86,14 +85,14 @@ class CompareConfig(WithParticles, Measuring):
         pattern=(r"(?s).*\.(json|csv)", "a file name that ends with .json or .csv"),
     )
     seed: int = option(
-        0, "seed of the random draws and of the choice of real pieces", low=0, high=LARGEST_SEED
+        0, "seed of all random draws, also of the choice of real pieces", low=0, high=LARGEST_SEED
     )
 
     def check(self) -> None:
         if self.pieces:
             return
-        unless = "unless the model generates the samples: give pieces=64, say"
-        self.require("task", self.task == "free", f"free, {unless}")
+        condition = "unless the model generates samples, with an option such as pieces=64"
+        self.require("task", self.task == "free", f"free, {condition}")
         for name, default in vars(SamplingConfig()).items():
             is_default = getattr(self.sampling, name) == default
-            self.sampling.require(name, is_default, f"its default, {unless}")
+            self.sampling.require(name, is_default, f"the default, {condition}")

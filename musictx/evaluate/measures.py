@@ -1,16 +1,17 @@
 """The measures of ``musictx compare``: numbers for each excerpt, distributions for sets of
 excerpts.
 
-Measures of a piece use pitched notes only, without drums, and no bars, since performances have
-none. Notes sound for their written length (fold the pedal first:
-:func:`musictx.pedal.fold_sustain`). ``seconds`` is the requested length of the piece, which its
-notes may not fill. Where a formula would divide 0 by 0 the value is nan, which sets ignore.
+All measures ignore drums, and bars, since performances have none. Notes sound for their written
+length; :func:`musictx.pedal.fold_sustain` must be applied first. ``seconds`` is the requested
+length of the piece, which its notes may not fill. Where a formula would divide 0 by 0 the value is
+nan, and the piece does not count for its set.
 
-A measure with one value for an excerpt is compared by its mean or, if a few pieces would dominate
-the mean, by the share of pieces that reach a value. A measure with a value for each note is counted
-in a histogram with the fixed edges below, for each piece, and averaged over pieces, so that a dense
-piece does not dominate the set. Two sets are compared by the overlap of their histograms, as in
-Yang and Lerch (On the evaluation of generative models in music, 2020).
+A measure with one value per excerpt (:class:`Measure`) is compared by its mean over a set or, if a
+few pieces would dominate the mean, by the share of pieces that reach a threshold. A measure with
+several values, such as one per note (:class:`Distribution`), is compared by histograms with fixed
+bins. The histogram of a set is the mean of those of its pieces, so that a dense piece does not
+dominate. The similarity of two sets is the overlap of their histograms, as in Yang and Lerch (On
+the evaluation of generative models in music, 2020).
 
 Two samples of one population differ, too: the best attainable value is that of two sets of real
 pieces of the same number and length.
@@ -29,20 +30,19 @@ from musictx.evaluate.sets import Excerpt
 from musictx.keys import scale_consistency
 from musictx.notes import Score, pitched
 
-#: Music is stuck if a pattern is repeated so often; trills and accompaniments repeat less.
+#: Music is stuck if a pattern occurs this often in a row; trills and accompaniments repeat less.
 TURNS = 4
-#: Intervals of a melodic run; a run returns if it is repeated after more than so many seconds.
+#: Intervals of a melodic run; seconds after which a run that occurs again is said to return.
 RUN_INTERVALS, RETURN_SECONDS = 8, 8.0
-#: A tower is a chord of at least so many notes of one part, each at most so many seconds after the
-#: previous note.
+#: Notes of a tower (at least); seconds from each to the next (at most).
 TOWER_NOTES, TOWER_SECONDS = 6, 0.02
-#: A longer silence than this is dead air; a pattern that is repeated for longer is stuck (seconds).
+#: Silence of at least this length is dead air; a pattern repeated at least this long is stuck.
 DEAD_AIR_SECONDS, STUCK_SECONDS = 5.0, 5.0
 #: A piece has runs if at least this share of the notes of its top line are in runs.
 HAS_RUNS = 0.02
 
-#: Ten bins a decade from 10 ms to 10 s, none narrower than 10 ms, one below and one above. Edges
-#: are between hundredths of a second, so that rounding to the grid of tokens changes no bin.
+#: Seconds: ten bins a decade from 10 ms to 10 s, none narrower than 10 ms; one below, one above.
+#: Edges lie between hundredths of a second, so that rounding times to tokens changes no bin.
 _HUNDREDTHS = np.unique(np.floor(10 ** np.linspace(0, 3, 31) + 1e-9))
 TIME_EDGES = np.concatenate([[-np.inf, 0.005], (_HUNDREDTHS + 0.5) / 100, [np.inf]])
 #: Magenta's 32 velocity bins: 1-4, 5-8, ..., 125-127.
@@ -54,29 +54,30 @@ PITCH_EDGES = np.arange(0, 129) - 0.5
 
 
 def polyphony(score: Score) -> float:
-    """Return the mean number of notes that sound at once, silence left out: sum of all lengths /
-    seconds with a sounding note. Empty, or only notes of length 0: nan; one note: 1."""
+    """Return the mean number of notes that sound at once, while any note sounds: sum of all lengths
+    / seconds with a sounding note. nan if there are no notes, or only notes of length 0."""
     notes = pitched(score)
-    begins, stops = sounding(score)
-    union = float((stops - begins).sum())
-    return float((notes["end"] - notes["start"]).sum()) / union if union > 0 else np.nan
+    starts, ends = sounding_spans(score)
+    seconds = float((ends - starts).sum())
+    return float((notes["end"] - notes["start"]).sum()) / seconds if seconds > 0 else np.nan
 
 
-def sounding(score: Score) -> tuple[np.ndarray, np.ndarray]:
-    """Return the beginnings and ends, in seconds, of the stretches without silence, in order."""
+def sounding_spans(score: Score) -> tuple[np.ndarray, np.ndarray]:
+    """Return the (n,) starts and the (n,) ends, in seconds, of the spans without silence."""
     notes = pitched(score)
     if not len(notes):
         return np.empty(0), np.empty(0)
-    reached = np.maximum.accumulate(notes["end"])
-    apart = notes["start"][1:] > reached[:-1]
-    return notes["start"][np.append(True, apart)], reached[np.append(apart, True)]
+    last_ends = np.maximum.accumulate(notes["end"])
+    follows_silence = notes["start"][1:] > last_ends[:-1]
+    starts = notes["start"][np.append(True, follows_silence)]
+    return starts, last_ends[np.append(follows_silence, True)]
 
 
 def longest_silence(score: Score, seconds: float) -> float:
-    """Return the longest silence between 0 and ``seconds``, in seconds, including silence at the
-    beginning and end. Empty: ``seconds``; one note: the longer silence before or after it."""
-    begins, stops = (np.minimum(moments, seconds) for moments in sounding(score))
-    gaps = np.append(begins, seconds) - np.append(0.0, stops)
+    """Return the length of the longest silence between 0 and ``seconds``, including silence at the
+    beginning and at the end; ``seconds`` if there are no notes."""
+    starts, ends = (np.minimum(times, seconds) for times in sounding_spans(score))
+    gaps = np.append(starts, seconds) - np.append(0.0, ends)
     return max(0.0, float(gaps.max()))
 
 
@@ -84,8 +85,8 @@ def longest_silence(score: Score, seconds: float) -> float:
 
 
 def stuck_seconds(score: Score) -> float:
-    """Return the longest time in seconds, from first to last onset, in which a pattern of pitches
-    of any length is repeated at least :data:`TURNS` times without a gap; 0 if there is none."""
+    """Return the longest time, from first to last onset in seconds, in which a pattern of pitches
+    of any length occurs at least :data:`TURNS` times in a row; 0 if there is none."""
     notes = pitched(score)
     start, pitch = notes["start"], notes["pitch"]
     longest = 0.0
@@ -100,9 +101,9 @@ def stuck_seconds(score: Score) -> float:
 
 
 def returning_runs(score: Score) -> float:
-    """Return the share of notes of the top line in runs of :data:`RUN_INTERVALS` intervals that
-    occur again more than :data:`RETURN_SECONDS` later or earlier, at any pitch; nan if there are
-    too few notes for a run."""
+    """Return the share of notes of the top line in runs that occur again, at any pitch, more than
+    :data:`RETURN_SECONDS` later or earlier. Runs of one repeated pitch do not count. nan if there
+    are too few notes for a run."""
     top = score.notes[top_line(score)]
     if len(top) <= RUN_INTERVALS:
         return np.nan
@@ -118,9 +119,9 @@ def returning_runs(score: Score) -> float:
 
 
 def shared_runs(score: Score, others: Sequence[Score]) -> float:
-    """Return the share of notes of the top line in runs of :data:`RUN_INTERVALS` intervals that are
-    also in the top line of one of ``others``, at any pitch; nan if there are too few notes for a
-    run, or if ``others`` have no runs."""
+    """Return the share of notes of the top line in runs that also occur, at any pitch, in the top
+    line of one of ``others``. Runs of one repeated pitch do not count. nan if there are too few
+    notes for a run, or if ``others`` have no runs."""
     top = score.notes[top_line(score)]
     tops = (other.notes[top_line(other)]["pitch"] for other in others)
     other_runs = {run for pitches in tops for run in _runs(pitches) if any(run)}
@@ -130,14 +131,14 @@ def shared_runs(score: Score, others: Sequence[Score]) -> float:
 
 
 def _share_in_runs(is_counted: Iterable[bool]) -> float:
-    """Return the share of notes in the counted runs; ``is_counted`` has a value for each of
-    :func:`_runs`."""
-    counted = np.array(list(is_counted))
-    return float(np.convolve(counted, np.ones(RUN_INTERVALS + 1)).astype(bool).mean())
+    """Return the share of notes of a line that are in counted runs. ``is_counted`` says for each
+    run in :func:`_runs` of the line whether it counts."""
+    run_starts = np.array(list(is_counted))
+    return float(np.convolve(run_starts, np.ones(RUN_INTERVALS + 1)).astype(bool).mean())
 
 
 def _runs(pitches: np.ndarray) -> list[tuple[int, ...]]:
-    """Return the run of :data:`RUN_INTERVALS` intervals that begins with each note of a line."""
+    """Return the run that begins with each note of a line, except the last RUN_INTERVALS notes."""
     intervals = np.diff(pitches.astype(int)).tolist()
     return [
         tuple(intervals[i : i + RUN_INTERVALS]) for i in range(len(intervals) - RUN_INTERVALS + 1)
@@ -146,7 +147,7 @@ def _runs(pitches: np.ndarray) -> list[tuple[int, ...]]:
 
 def towers(score: Score) -> int:
     """Return the number of chords of at least :data:`TOWER_NOTES` notes of one program, each at
-    most :data:`TOWER_SECONDS` after the previous note, without drums."""
+    most :data:`TOWER_SECONDS` after the previous one. Drums are left out."""
     count = 0
     notes = pitched(score)
     for program in np.unique(notes["program"]):
@@ -157,15 +158,15 @@ def towers(score: Score) -> int:
 
 
 def top_line(score: Score) -> np.ndarray:
-    """(n,) bool: whether a note is the highest of its onset, drums left out. A note within 20 ms of
-    the previous note belongs to the same onset."""
+    """(n,) bool: which notes are the top line. Of notes that each begin at most 20 ms after the
+    previous one, it has the first; of several first notes, the highest. Drums are left out."""
     melodic = np.flatnonzero(~score.notes["drum"])
     start, pitch = score.notes["start"][melodic], score.notes["pitch"][melodic].astype(int)
     order = np.lexsort((-pitch, start))
-    first = np.diff(start[order], prepend=-np.inf) > 0.02
-    top = np.zeros(len(score), bool)
-    top[melodic[order[first]]] = True
-    return top
+    is_first = np.diff(start[order], prepend=-np.inf) > 0.02
+    is_top = np.zeros(len(score), bool)
+    is_top[melodic[order[is_first]]] = True
+    return is_top
 
 
 # --------------------------------------------------------------------------------- the measures
@@ -174,29 +175,29 @@ def top_line(score: Score) -> np.ndarray:
 class Measure(NamedTuple):
     """A measure with one value for an excerpt.
 
-    of       excerpt -> value, or nan
-    unit     the unit of the value, or of the value of a set
-    reached  None: the value of a set is the mean; else the share of pieces with at least this value
+    compute    excerpt -> value, or nan
+    unit       the unit of the value of a set
+    threshold  None: the value of a set is the mean; else the share of pieces with at least this
     """
 
-    of: Callable[[Excerpt], float]
+    compute: Callable[[Excerpt], float]
     unit: str
-    reached: float | None = None
+    threshold: float | None = None
 
 
 class Distribution(NamedTuple):
     """A measure with several values for an excerpt, such as one for each note.
 
-    of     excerpt -> values
-    edges  the edges of the bins of the histogram
+    compute  excerpt -> (n,) values
+    edges    (bins + 1,) the edges of the bins of the histogram
     """
 
-    of: Callable[[Excerpt], np.ndarray]
+    compute: Callable[[Excerpt], np.ndarray]
     edges: np.ndarray
 
 
 def _alone(function: Callable[[Score], Any]) -> Callable[[Excerpt], Any]:
-    """Apply ``function`` to the pitched notes of an excerpt, with times from its beginning."""
+    """Return a function that applies ``function`` to :attr:`.Excerpt.alone`."""
     return lambda excerpt: function(excerpt.alone)
 
 
@@ -234,8 +235,8 @@ DISTRIBUTIONS: dict[str, Distribution] = {
 
 
 def in_bars() -> tuple[dict[str, Measure], dict[str, Distribution]]:
-    """Return the measures and distributions of music on a grid (``registry.IN_BARS``); none without
-    the optional component."""
+    """Return the measures and the distributions of music in bars (``registry.IN_BARS``); two empty
+    dicts without the optional component."""
     if not registry.IN_BARS:
         return {}, {}
     names = ("measures", "distributions")
@@ -244,21 +245,21 @@ def in_bars() -> tuple[dict[str, Measure], dict[str, Distribution]]:
 
 
 def histogram(excerpts: Sequence[Excerpt], distribution: Distribution) -> np.ndarray:
-    """Return the mean of the histograms of excerpts, each of sum 1. Excerpts without values are
-    ignored; zeros if no excerpt has values."""
-    total, counted = np.zeros(len(distribution.edges) - 1), 0
+    """Return (bins,) the mean of the histograms of the excerpts, each of sum 1. Excerpts without
+    values are ignored; zeros if no excerpt has values."""
+    total, excerpt_count = np.zeros(len(distribution.edges) - 1), 0
     for excerpt in excerpts:
-        values = distribution.of(excerpt)
+        values = distribution.compute(excerpt)
         if len(values):
             bins = np.searchsorted(distribution.edges, values, side="right") - 1
             total += np.bincount(bins, minlength=len(total)) / len(values)
-            counted += 1
-    return total / max(1, counted)
+            excerpt_count += 1
+    return total / max(1, excerpt_count)
 
 
 def overlap(p: np.ndarray, q: np.ndarray) -> float:
-    """Return the sum of min(p, q) of two histograms (n,), each divided by its sum: 1 if they are
-    equal, 0 if they share no bin; nan if one is empty."""
+    """Return the overlap of two histograms (n,): the sum of min(p, q), after each is divided by its
+    sum. 1 if they are equal, 0 if they share no bin; nan if one is all zeros."""
     if not (p.sum() > 0 and q.sum() > 0):
         return np.nan
     return min(1.0, float(np.minimum(p / p.sum(), q / q.sum()).sum()))

@@ -1,16 +1,16 @@
 """Measure the nats per token of a model on a split.
 
-The protocol of published figures for piano performances (MAESTRO, Hawthorne et al. 2019; Music
-Transformer, Huang et al. 2018): each piece is divided into windows of ``window`` tokens, including
-the short remainder; no state is carried over between windows; no augmentation; padding is not
-counted; the mean is over tokens, not over batches. The first token of a window is scored, too,
-given only ``bos`` or ``cut``. The end of a piece (``eos``) is reported separately. If ``stride`` is
-less than ``window``, windows overlap and each token is scored once, in the first window that has
-it.
+The protocol is that of published figures for piano performances (MAESTRO, Hawthorne et al. 2019;
+Music Transformer, Huang et al. 2018). Each piece is divided into windows of ``window`` tokens,
+including the short remainder. No state is carried over between windows. There is no augmentation.
+Padding is not counted, and the mean is over tokens, not over batches. The first token of a window
+is scored, too, given only ``bos`` or ``cut``. The end of a piece (``eos``) is reported separately.
+If ``stride`` is less than ``window``, windows overlap, and each token is scored once, in the first
+window that has it.
 
-Published tables of piano performances use windows of the training length without overlap: the
-defaults of :func:`evaluate`. With ``stride=window // 4`` each token has at least three quarters
-of a window before it, except at the beginning of a piece.
+The defaults of :func:`evaluate` are those of the published tables: windows of the training length,
+without overlap. With ``stride=window // 4``, at least three quarters of a window precede each
+token, except at the beginning of a piece.
 """
 
 from __future__ import annotations
@@ -36,16 +36,14 @@ from musictx.tokens.vocab import EOS
 class Evaluation:
     """The likelihood of a split under a model.
 
-    nats_per_token    mean of -ln p(token) over all event tokens of the split
+    nats_per_token    mean of -ln p(token) over all scored tokens but ``eos``
     perplexity        exp(nats_per_token)
-    accuracy          share of event tokens that are the most likely ones under the model
-    nats_per_note     total nats divided by the number of notes; None if only some windows were
-                      measured
-    bits_per_second   total bits divided by the seconds of music; None if only some windows were
-                      measured
-    nats_per_end      mean of -ln p(eos) over the ends of pieces, which the other numbers leave out;
-                      None if there are no ends
-    pieces, tokens, notes, seconds, windows   how much was measured
+    accuracy          share of these tokens that are the most likely ones under the model
+    nats_per_note     total nats divided by ``notes``; None unless ``complete``, or without notes
+    bits_per_second   total bits divided by ``seconds``; None unless ``complete``
+    nats_per_end      mean of -ln p(eos) over the scored ends of pieces; None without any
+    tokens, windows   number of tokens scored (but ``eos``), and of their windows
+    pieces, notes, seconds   size of the split
     complete          whether every token of the split was scored, not only some of its windows
     window, stride    in tokens
     """
@@ -69,7 +67,7 @@ class Evaluation:
     def __str__(self) -> str:
         """Return a table for the terminal."""
         overlap = "no overlap" if self.stride == self.window else f"stride {self.stride}"
-        remainders = ", remainders included" if self.complete else " (a part of the split)"
+        note = ", remainders included" if self.complete else " (a part of the split)"
         totals = Totals(self.pieces, self.tokens, self.notes, self.seconds)
         rows = [
             ("nats per token", f"{self.nats_per_token:.4f}"),
@@ -79,7 +77,7 @@ class Evaluation:
             ("bits per second", _or_dash(self.bits_per_second, 2)),
             ("nats per end", f"{_or_dash(self.nats_per_end)} (not counted above)"),
             ("measured on", f"{self.split}: {totals} scored"),
-            ("windows", f"{self.windows:,} of {self.window} tokens, {overlap}{remainders}"),
+            ("windows", f"{self.windows:,} of {self.window} tokens, {overlap}{note}"),
             ("", "nothing carried over, first token scored, padding not counted"),
         ]
         return "\n".join(f"{name:<16} {value}" for name, value in rows)
@@ -95,8 +93,8 @@ def check_split(shards: Shards, split: str) -> Totals:
     if totals.tokens == 0:
         counts = ", ".join(f"{s} {t.pieces}" for s in SPLITS if (t := shards.totals(s)).pieces)
         raise UserError(
-            f"split={split}: no piece of this corpus is in it (pieces: {counts or 'none'}); choose "
-            f"another split, or set corpus.{split} above 0 and prepare again"
+            f"split={split}: no piece of this corpus is in this split (pieces: {counts or 'none'});"
+            f" choose another split, or set corpus.{split} above 0 and prepare again"
         )
     return totals
 
@@ -117,36 +115,37 @@ def evaluate(
 
     window    tokens in a window; default: the model's context
     stride    tokens between the beginnings of windows; default: ``window``
-    windows   measure at most so many windows, spread evenly over the split; default: all
-    batch     windows at a time; affects only speed and memory
+    windows   measure at most this many windows, spread evenly over the split; default: all
+    batch     number of windows in a batch; affects only speed and memory
     progress  called after each batch with the number of finished windows and of all windows
 
-    The model is in evaluation mode meanwhile. Raises ``UserError`` if the split is empty or
-    ``stride`` exceeds ``window``.
+    Meanwhile the model is in evaluation mode. Raises ``UserError`` if the split is empty, and for a
+    wrong ``window`` or ``stride`` (:func:`window_lengths`).
     """
     align = alignment(model.config, build(**shards.tokenizer_config))
     window, stride = window_lengths(model.config.context, align, window, stride)
     totals = check_split(shards, split)
     rows = EvaluationWindows(shards, split, window, stride, score_eos=True)
-    chosen = evenly_spread(windows or len(rows), len(rows))
+    numbers = evenly_spread(windows or len(rows), len(rows))
     # The longest first: little padding, and a batch that exceeds the memory fails at once.
-    order = sorted(chosen, key=lambda i: (rows.table[i].start - rows.table[i].stop, i))
+    order = sorted(numbers, key=lambda i: (rows.table[i].start - rows.table[i].stop, i))
+    table = [rows.table[i] for i in numbers]
     sums = np.zeros(5)
     with evaluating(model):
         for start in range(0, len(order), batch):
             # Each row has one piece, with its padding last, where no scored position can see it.
             ids, targets, _ = collate(rows[i] for i in order[start : start + batch])
-            first, nats = losses(model, ids, targets)
-            ended = targets == EOS
-            counted = (targets != UNSCORED) & ~ended
-            hits = (first == targets) & counted
-            terms = (nats[counted], counted, hits, nats[ended], ended)
+            most_likely, nats = losses(model, ids, targets)
+            is_end = targets == EOS
+            is_counted = (targets != UNSCORED) & ~is_end
+            hits = (most_likely == targets) & is_counted
+            terms = (nats[is_counted], is_counted, hits, nats[is_end], is_end)
             sums += [float(term.sum()) for term in terms]
             if progress is not None:
                 progress(min(start + batch, len(order)), len(order))
     total, tokens, correct, end_nats, ends = sums.tolist()
     complete = tokens == totals.tokens
-    assert complete or len(chosen) < len(rows), "each event token is scored exactly once"
+    assert complete or len(numbers) < len(rows), "each event token is scored exactly once"
     mean, bits = total / tokens, total / math.log(2)
     return Evaluation(
         split=split,
@@ -162,8 +161,8 @@ def evaluate(
         tokens=int(tokens),
         notes=totals.notes,
         seconds=totals.seconds,
-        # Windows that have only the end of a piece are not counted.
-        windows=sum(rows.table[i].scored < rows.pieces[rows.table[i].piece].tokens for i in chosen),
+        # Windows that score only the end of a piece are not counted.
+        windows=sum(w.scored < rows.pieces[w.piece].tokens for w in table),
         complete=complete,
     )
 
@@ -171,11 +170,9 @@ def evaluate(
 def window_lengths(
     context: int, align: int, window: int | None, stride: int | None = None
 ) -> tuple[int, int]:
-    """Window and stride in tokens; by default the ``context`` of a model, without overlap. Windows
-    begin at multiples of ``align`` tokens (:func:`musictx.model.config.alignment`).
-
-    Raises ``UserError`` if windows would leave out tokens between them, or begin elsewhere.
-    """
+    """Return (window, stride) in tokens. ``window`` defaults to the largest multiple of ``align``
+    in the ``context`` of a model, ``stride`` to ``window``. Raises ``UserError`` if they are not
+    multiples of ``align`` (:func:`musictx.model.config.alignment`), or if the stride is larger."""
     window = whole(context, align) if window is None else window
     stride = window if stride is None else stride
     if stride > window:

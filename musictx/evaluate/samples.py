@@ -2,9 +2,9 @@
 
 ::
 
-    000.mid, 001.mid, ...   the pieces; a continuation includes its primer
-    samples.json            for each: the piece from which it was made, the seconds at which its new
-                            music begins, why it ended
+    000.mid, 001.mid, ...   the samples; a continuation includes its primer
+    samples.json            for each sample: the real piece it is based on ("source"), the seconds
+                            at which its new music begins ("seam"), why it ended ("ended")
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from musictx.sampling.sample import Sample
 
 #: Tasks in which the middle of a piece is composed.
 GAPS = ("infill", "vary")
-#: For each sample its number, its music, and facts about it for the list.
+#: For each sample its number, its music, and its entry in samples.json.
 NumberedSamples = Iterator[tuple[int, Score, dict[str, Any]]]
 
 
@@ -40,24 +40,24 @@ def check_new(folder: Path) -> None:
     """Raise ``UserError`` unless ``folder`` is new or empty and can be written."""
     if folder.is_dir() and any(folder.iterdir()):
         raise UserError(
-            f"samples={folder}: there is something in it; leave pieces= out to measure it, or "
-            "give a new or empty folder to write into"
+            f"samples={folder}: this folder is not empty; leave out pieces= to measure the samples "
+            "in it, or give a new or empty folder for new ones"
         )
     check_writable(folder, "samples")
 
 
 def write_samples(
-    folder: Path, samples: NumberedSamples, progress: Callable[[int], None] = lambda written: None
+    folder: Path, samples: NumberedSamples, progress: Callable[[int], None] = lambda count: None
 ) -> None:
-    """Write each sample into ``folder`` as soon as it is composed."""
-    written: dict[str, dict[str, Any]] = {}
+    """Write each sample into ``folder`` as soon as it is composed; report their number."""
+    entries: dict[str, dict[str, Any]] = {}
     for number, score, facts in samples:
         folder.mkdir(parents=True, exist_ok=True)
         formats.write(score, folder / f"{number:03d}.mid")
-        written[f"{number:03d}"] = facts
-        content = {"samples": dict(sorted(written.items()))}
+        entries[f"{number:03d}"] = facts
+        content = {"samples": dict(sorted(entries.items()))}
         write_text(folder / LIST, json.dumps(content, indent=1) + "\n")
-        progress(len(written))
+        progress(len(entries))
 
 
 def compose_continuations(
@@ -68,9 +68,9 @@ def compose_continuations(
     progress: Callable[[float], None],
 ) -> NumberedSamples:
     """Compose ``config.pieces`` continuations of the openings of ``pieces``, several of each if
-    there are fewer; without ``pieces`` compose new pieces, sample i as sample i of ``musictx
-    generate`` with the same seed. The openings are encoded as they are, while ``musictx generate``
-    gives a file the beats and programs that the model was trained with.
+    there are fewer pieces. Without ``pieces``, compose new pieces: sample i equals sample i of
+    ``musictx generate`` with the same seed. The openings are encoded as they are, whereas ``musictx
+    generate`` first gives a primer the beats and programs that the model was trained with.
 
     ending    the option ``end`` of generate
     progress  called with the seconds of the finished samples plus the shortest unfinished sample
@@ -79,10 +79,10 @@ def compose_continuations(
         seconds=config.seconds, sampling=config.sampling, seed=config.seed, end=ending
     )
     samples: Iterator[tuple[int, Sample]]
-    done = 0
+    finished = 0
 
     def update(_: int, seconds: float) -> None:
-        progress(done * config.seconds + seconds)
+        progress(finished * config.seconds + seconds)
 
     if pieces:
         tokenizer, seconds = bundle.tokenizer, config.primer_seconds
@@ -93,9 +93,8 @@ def compose_continuations(
         primers = [openings[i % len(openings)] for i in range(config.pieces)]
         # Batches have primers of similar lengths.
         order = sorted(range(config.pieces), key=lambda i: (len(primers[i].ids), i))
-        seeds = [(config.seed, i) for i in order]
-        ordered = [primers[i] for i in order]
-        samples = continuations(bundle, ordered, request, seeds=seeds, progress=update)
+        seeds, primers = [(config.seed, i) for i in order], [primers[i] for i in order]
+        samples = continuations(bundle, primers, request, seeds=seeds, progress=update)
     else:
         order = list(range(config.pieces))
         request = replace(request, samples=config.pieces)
@@ -107,14 +106,15 @@ def compose_continuations(
             source = pieces[order[row] % len(pieces)].name if pieces else ""
             facts = {"source": source, "seam": sample.seam, "ended": sample.ended}
             yield order[row], sample.score, facts
-            done += 1
+            finished += 1
 
 
 def compose_excerpts(
     bundle: Bundle, pieces: Sequence[Excerpt], config: CompareConfig
 ) -> NumberedSamples:
-    """For each real piece compose a new excerpt, or a variation of it, between the given music; or
-    keep only its melody and compose an accompaniment."""
+    """Compose a sample from each real piece, for the task in ``config``: infill composes the
+    excerpt anew between the given music, vary composes a variation of it, accompany keeps only the
+    melody of the piece and composes an accompaniment."""
     request: InfillConfig | AccompanyConfig = AccompanyConfig(sampling=config.sampling)
     for number, excerpt in enumerate(pieces):
         score = excerpt.piece

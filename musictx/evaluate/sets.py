@@ -1,4 +1,4 @@
-"""Sets of pieces to compare: samples, real music, training pieces; from files or from a corpus."""
+"""The sets of pieces to compare: reading music files, drawing pieces, and the control set."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from musictx.notes import Score, skyline, until
 
 #: Names of the sets.
 SAMPLES, REAL, CONTROL, TRAINING = "samples", "real", "control", "training"
-#: A file in a folder of samples, with the time at which the new music of each sample begins.
+#: The file in a folder of samples with facts about each (:mod:`musictx.evaluate.samples`).
 LIST = "samples.json"
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """The measured part of a piece: ``seconds`` from ``start`` on. The rest of the piece was given.
+    """The measured part of a piece: ``seconds`` from ``start`` on. The rest of the piece is given
+    music, which is not measured.
 
     piece  the whole piece, with the sustain pedal folded into the lengths of notes
     """
@@ -42,62 +43,62 @@ class Excerpt:
 
     @cached_property
     def alone(self) -> Score:
-        """The pitched notes that begin in the excerpt, with times from its beginning
-        (:func:`excerpt`)."""
+        """The pitched notes that begin in the excerpt, with times from its beginning. Notes end at
+        the latest with the excerpt; pedals, tempo and meter are left out."""
         return excerpt(self.piece, self.start, self.seconds)
 
     @cached_property
     def in_place(self) -> Score:
-        """All notes that begin in the excerpt, with their times in the piece and its tempo and
-        meter marks; notes end at the latest with the excerpt."""
+        """All notes that begin in the excerpt, with their times in the piece, and the tempo and
+        meter marks of the piece. Notes end at the latest with the excerpt."""
         return until(self.piece.with_notes(self.piece.notes[self.inside]), self.stop)
 
     @property
     def given(self) -> tuple[Score, Score]:
-        """The notes before the excerpt, and the notes after it."""
+        """The given music: (notes that begin before the excerpt, notes that begin after it)."""
         notes = self.piece.notes
         before, after = notes["start"] < self.start, notes["start"] >= self.stop
         return self.piece.with_notes(notes[before]), self.piece.with_notes(notes[after])
 
     @property
     def inside(self) -> np.ndarray:
-        """(n,) bool: whether a note of the piece begins in the excerpt."""
+        """Boolean mask of the notes of the piece: which begin in the excerpt."""
         start = self.piece.notes["start"]
-        within: np.ndarray = (start >= self.start) & (start < self.stop)
-        return within
+        mask: np.ndarray = (start >= self.start) & (start < self.stop)
+        return mask
 
 
 def controls(real: Sequence[Excerpt]) -> list[Excerpt]:
-    """Return the control set, which shows the values of chance: each excerpt with all notes but its
-    melody moved by a tritone, and with the given music of the next piece. Empty for fewer than two
-    excerpts."""
+    """Return the control set, which shows the values of chance: each excerpt with all pitched notes
+    but its melody moved by a tritone, and with the given music of the next excerpt. Empty for fewer
+    than two excerpts."""
     control = []
-    for original, other in zip(real, [*real[1:], *real[:1]] if len(real) > 1 else []):
+    for original, neighbour in zip(real, [*real[1:], *real[:1]] if len(real) > 1 else []):
         notes = original.piece.notes[original.inside].copy()
         lower = ~skyline(original.piece)[original.inside] & ~notes["drum"]
         pitch = notes["pitch"][lower].astype(int)
         notes["pitch"][lower] = np.where(pitch < 122, pitch + 6, pitch - 6)
-        before, after = (score.notes for score in other.given)
-        notes = np.concatenate([before, notes, after])
+        notes_before, notes_after = (score.notes for score in neighbour.given)
+        notes = np.concatenate([notes_before, notes, notes_after])
         control.append(replace(original, piece=original.piece.with_notes(notes)))
     return control
 
 
-def files_in(place: str | Path, option: str) -> list[tuple[str, Path]]:
-    """Return all music files in the folder ``place`` and its subfolders, sorted, or ``place``
-    itself if it is a file. A name is the path in the folder, without the ending. Raises
-    ``UserError`` about ``option`` if there are none."""
-    folder, files = Path(place), formats.find(place) if Path(place).is_dir() else []
+def files_in(path: str | Path, option: str) -> list[tuple[str, Path]]:
+    """Return (name, file) of all music files in the folder ``path`` and its subfolders, sorted, or
+    of ``path`` itself if it is a file. The name is the path within the folder, without the ending.
+    Raises ``UserError`` about ``option`` if there are none."""
+    folder, files = Path(path), formats.find(path) if Path(path).is_dir() else []
     if folder.is_file():
         folder, files = folder.parent, [folder]
     if not files:
-        raise UserError(f"{option}={place}: expected a folder with MIDI files in it, or one file")
+        raise UserError(f"{option}={path}: expected a folder with MIDI files in it, or one file")
     return [(file.relative_to(folder).with_suffix("").as_posix(), file) for file in files]
 
 
 def music_of(files: Sequence[tuple[str, Path]], option: str) -> Iterator[tuple[str, Score]]:
-    """Yield the name and the music of each of ``files``. A file that cannot be read is left out, as
-    by ``prepare``, and its error is printed. Raises ``UserError`` about ``option`` if all are."""
+    """Yield the name and the music of each of ``files``. A file that cannot be read is left out,
+    and its error is printed. Raises ``UserError`` about ``option`` if no file can be read."""
     unreadable = 0
     for name, file in files:
         try:
@@ -112,8 +113,8 @@ def music_of(files: Sequence[tuple[str, Path]], option: str) -> Iterator[tuple[s
 
 
 def seams_in(folder: str | Path) -> dict[str, float]:
-    """Name of a sample in :data:`LIST` -> the seconds at which its new music begins; empty without
-    that file. Raises ``UserError`` for a damaged file."""
+    """Read :data:`LIST` in ``folder``. Return {name of a sample: the seconds at which its new music
+    begins}; empty without that file. Raises ``UserError`` for a damaged file."""
     path = Path(folder) / LIST
     if not path.is_file():
         return {}
@@ -127,14 +128,15 @@ def seams_in(folder: str | Path) -> dict[str, float]:
     raise UserError(f"{path}: damaged; delete it to measure the files as they are")
 
 
-def drawn(pieces: Sequence[Piece], split: str, count: int, length: float, seed: int) -> list[Piece]:
-    """Return at most ``count`` pieces that last ``length`` seconds, drawn by ``seed``, none twice.
-    Raises ``UserError`` if there is none."""
+def draw(pieces: Sequence[Piece], split: str, count: int, length: float, seed: int) -> list[Piece]:
+    """Return at most ``count`` of the ``pieces`` of ``split`` that last at least ``length`` seconds
+    and include their beginning, drawn with ``seed``, without replacement. Raises ``UserError`` if
+    there is none."""
     long = [piece for piece in pieces if piece.begins and piece.seconds >= length]
     if not long:
         raise UserError(
-            f"seconds: no {split} piece of the corpus lasts {length:g} s, beginning included; ask "
-            "for less"
+            f"seconds: no {split} piece of the corpus lasts {length:g} s from its beginning; lower "
+            "seconds or primer_seconds"
         )
     order = np.random.default_rng([seed, SPLITS.index(split)]).permutation(len(long))[:count]
     return [long[i] for i in order.tolist()]

@@ -57,7 +57,7 @@ def listed(piece):
 
 def measured(piece, seconds, measures=MEASURES):
     excerpt = Excerpt("x", piece, 0.0, seconds)
-    return {name: measure.of(excerpt) for name, measure in measures.items()}
+    return {name: measure.compute(excerpt) for name, measure in measures.items()}
 
 
 @given(scores(), st.sampled_from([1.0, 4.0, 20.0]))

@@ -136,5 +136,5 @@ def test_clashes_with_the_top_line_by_sixteenths(line):
 
 def test_nothing_is_measured_of_silence():
     for name in m.MEASURES:
-        assert math.isnan(m.MEASURES[name].of(Excerpt("", Score(), 0.0, 1.0))), name
+        assert math.isnan(m.MEASURES[name].compute(Excerpt("", Score(), 0.0, 1.0))), name
     assert np.array_equal(m.triads(Score()), [])
