@@ -10,16 +10,14 @@ from musictx.config.composing import OnDevice
 
 @dataclass
 class McpConfig(OnDevice):
-    """The options of ``musictx mcp``: composing as tools of an assistant."""
+    """The options of ``musictx mcp``: the commands as tools of an assistant."""
 
     out: str = option(
-        "generated",
-        "folder for everything that is written; nothing is written outside it",
-        path="out",
+        "generated", "folder for all results; nothing is written outside it", path="out"
     )
     read: str | None = option(
         None,
-        "read music, sound fonts and models only below this folder and out; default: any file "
-        "that the assistant names",
+        "folder with music, sound fonts and models; only files in it and in out are read; default: "
+        "any file that the assistant names",
         path="in",
     )

@@ -1,4 +1,4 @@
-"""Where an assistant may read and write files."""
+"""The folders in which an assistant may read and write files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from musictx.data.workers import run_isolated
 from musictx.errors import UserError, shown
 from musictx.formats import CHORD_SUFFIXES, SUFFIXES
 
-#: Option with a file name -> the allowed endings of the file.
+#: Option whose value is a file name -> the allowed endings of the name.
 ENDINGS: dict[str, tuple[str, ...]] = {
     "soundfont": (".sf2", ".sf3"),
     **dict.fromkeys(("primer", "file", "melody", "files"), SUFFIXES),
@@ -25,8 +25,8 @@ ENDINGS: dict[str, tuple[str, ...]] = {
 
 
 class Places:
-    """The folders of a server: files are written below ``out``, and read below ``out`` or ``read``;
-    anywhere if ``read`` is None."""
+    """The folders of a server: files are written below ``out``, and read below ``out`` or ``read``
+    (None: anywhere)."""
 
     def __init__(self, out: str | Path, read: str | Path | None = None) -> None:
         self.out = Path(out).expanduser().resolve()
@@ -34,8 +34,9 @@ class Places:
 
     def input_path(self, option: str, name: str) -> str:
         """Return the absolute path of the file or model folder ``name``, which is relative to
-        ``out`` or to the current folder. The name of an included example or model is returned
-        unchanged; for the option "files", whose command does not accept it, its path."""
+        ``out`` or, if nothing is there, to the current folder. The name of an included model or
+        example is returned unchanged or, for the option "files", whose command does not accept it,
+        as a path. Raises ``UserError`` if the file is missing or must not be read."""
         included = shipped.models() if option == "model" else shipped.examples()
         if option != "soundfont" and name in included:
             return str(included[name]) if option == "files" else name
@@ -44,38 +45,38 @@ class Places:
             raise UserError(
                 f"{option}={shown(name)}: expected a file with the ending {', '.join(endings)}"
             )
-        given = Path(os.path.expanduser(name))
-        require(is_file_name(self.out / given), option, name, "a name that a file can have")
-        path = (self.out / given).resolve()
+        relative = Path(os.path.expanduser(name))
+        require(is_file_name(self.out / relative), option, name, "a name that a file can have")
+        path = (self.out / relative).resolve()
         if not path.exists():
-            path = given.resolve()
+            path = relative.resolve()
         may_read = self.read is None or path.is_relative_to(self.read)
         if not (may_read or path.is_relative_to(self.out)):
             raise UserError(f"{option}={name}: expected a file below {self.read} or {self.out}")
         if not (path.is_file() if endings is not None else path.is_dir()):
-            kind = "file" if endings is not None else "included model, nor such a folder"
-            raise UserError(f"{option}={name}: no such {kind}")
+            missing = "file" if endings is not None else "included model or folder"
+            raise UserError(f"{option}={name}: no such {missing}")
         return str(path)
 
     def output_path(self, name: str) -> str:
-        """Return the path of the result ``name`` in ``out``."""
+        """Return the path of the result ``name`` in ``out``; ``UserError`` if it lies outside."""
         require(is_file_name(self.out / name, ROOM), "out", name, "a name that a file can have")
         path = (self.out / name).resolve()
         if not path.is_relative_to(self.out):
-            raise UserError(f"out={name}: expected a place inside {self.out}")
+            raise UserError(f"out={name}: expected a path inside {self.out}")
         return str(path)
 
     def save_music(self, option: str, text: str) -> str:
-        """Write a file of music given in base64 into ``out``/given, named by its hash, and return
-        its path."""
+        """Write the music file in ``text`` (base64) into the subfolder "given" of ``out``, named by
+        its hash, and return its path. Raises ``UserError`` about ``option`` if it is unreadable."""
         limits = ServerLimits()
         try:
             content = base64.b64decode("".join(text.split()), validate=True)
         except (binascii.Error, ValueError):
             raise UserError(f"{option}: expected a MIDI or MusicXML file in base64") from None
         if len(content) > limits.midi_mb * 2**20:
-            size = f"{len(content) >> 20} MB"
-            raise UserError(f"{option}: {size}, expected at most {limits.midi_mb} MB")
+            size = len(content) >> 20
+            raise UserError(f"{option}: {size} MB, expected at most {limits.midi_mb} MB")
         try:
             run_isolated(formats.read, content, limits=limits)
         except UserError as error:

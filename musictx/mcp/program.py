@@ -15,12 +15,12 @@ from musictx.mcp.config import McpConfig
 from musictx.mcp.places import Places
 from musictx.mcp.tools import INSTRUCTIONS, TOOLS
 
-#: Seconds between two messages about progress.
+#: The shortest time between two reports of progress, seconds.
 PROGRESS_SECONDS = 0.25
 
 
 def run(config: McpConfig) -> None:
-    """Serve until the client closes stdin. Raise :class:`UserError` without the package ``mcp``."""
+    """Serve until the client closes stdin. Raises ``UserError`` without the package ``mcp``."""
     try:
         import anyio
         from mcp.server.stdio import stdio_server
@@ -33,16 +33,16 @@ def run(config: McpConfig) -> None:
     logging.getLogger("mcp").setLevel(logging.WARNING)
 
     async def serve() -> None:
-        served = server(places, config.device)
+        mcp_server = server(places, config.device)
         async with stdio_server() as (read, write):
-            with contextlib.redirect_stdout(sys.stderr):  # for libraries that print
-                await served.run(read, write, served.create_initialization_options())
+            with contextlib.redirect_stdout(sys.stderr):  # some libraries print
+                await mcp_server.run(read, write, mcp_server.create_initialization_options())
 
     anyio.run(serve)
 
 
 def server(places: Places, device: str = "auto") -> Any:
-    """Return an ``mcp.server.Server`` that writes results into ``places.out``."""
+    """Return an ``mcp.server.Server`` that offers :data:`~musictx.mcp.tools.TOOLS`."""
     import mcp_types as types
     from mcp.server import Server
     from mcp.shared.exceptions import MCPError
@@ -89,17 +89,17 @@ def server(places: Places, device: str = "auto") -> Any:
 async def _perform(
     context: Any, tool: str, arguments: dict[str, Any], places: Places, device: str
 ) -> dict[str, Any]:
-    """Perform a call in a thread, which stops at its next step if the call is cancelled."""
+    """Execute a call in a thread, which stops at its next step if the client cancels the call."""
     from anyio import from_thread, to_thread
 
-    reported, next_report = -1.0, 0.0
+    last_done, next_report = -1.0, 0.0
 
     def progress(step: str, done: float, total: float | None) -> None:
-        nonlocal reported, next_report
+        nonlocal last_done, next_report
         from_thread.check_cancelled()
-        if done > reported and time.monotonic() >= next_report:
+        if done > last_done and time.monotonic() >= next_report:
             from_thread.run(context.session.report_progress, done, total, step)
-            reported, next_report = done, time.monotonic() + PROGRESS_SECONDS
+            last_done, next_report = done, time.monotonic() + PROGRESS_SECONDS
 
     def answer() -> dict[str, Any]:
         config = work.config_of(tool, arguments, places, device)

@@ -13,18 +13,18 @@ from musictx.config.values import type_of, types_of
 
 INSTRUCTIONS = """\
 musictx composes music and writes MIDI files. Included models: piano (expressive piano music,
-no beats), song (songs and scores in several parts, in bars and beats), chorale (four voices, as
-Bach's chorales). Without a model, music that keeps to the beats of its file gets song.
-Music is given as the name of a file (MIDI or MusicXML), as base64, or by the name of an example:
+no beats), song (songs and scores in several parts, in bars and beats), chorale (four voices, like
+Bach's chorales). If no model is given, song is used for files whose notes lie on the beats.
+Music is given as the name of a file (MIDI or MusicXML), as base64, or as the name of an example:
 {examples}.
-Every tool writes into {out} and answers with the files, what the music is like, and the command
-line that makes it again. The same seed makes the same music; another seed another piece. Length
-decides how long a call takes: begin with 10 seconds or 4 bars. Only chorales, and music continued
-with quantise=16, can be written as notation (out=NAME.musicxml).
+Every tool writes into {out} and returns the files, a description of the music, and the command
+line that reproduces it. The same seed gives the same music; another seed gives another piece. The
+longer the music, the longer a call takes: begin with 10 seconds or 4 bars. Only chorales, and music
+continued with quantise=16, can be written as notation (out=NAME.musicxml).
 """
 
 
-#: Options that the user of the server sets.
+#: Options that are set when the server is started, not in a call.
 _SERVER_OPTIONS = ("device", "limits")
 
 
@@ -32,7 +32,7 @@ _SERVER_OPTIONS = ("device", "limits")
 class Tool:
     """A command as a tool.
 
-    music     the option that names the music, if the tool needs any
+    music     the option for the music, if the tool needs any
     required  further options that a call must have
     excluded  options of the command that the tool does not have
     """
@@ -45,13 +45,13 @@ class Tool:
 
     @property
     def base64_option(self) -> str | None:
-        """The argument for music in base64, in place of a file name; None if there is none."""
+        """The argument for music in base64; None without music, and for several files."""
         return None if self.music in (None, "files") else f"{self.music}_base64"
 
     @cached_property
     def options(self) -> dict[str, dataclasses.Field]:
-        """The options by their names on the command line: ``model`` for ``model.path``, and the
-        last part of the names of ``sampling.key`` and other options of sampling."""
+        """The options by their names on the command line: ``model`` for ``model.path``, ``key`` for
+        ``sampling.key``, and so on."""
         fields: dict[str, dataclasses.Field] = {}
         for dotted, field in options(COMMANDS[self.command].config):
             group, _, name = dotted.rpartition(".")
@@ -77,16 +77,17 @@ class Tool:
         required = list(self.required)
         if self.music is not None:
             music = properties[self.music]
-            music["description"] = music["description"].partition(";")[0]  # without folders
-        if self.base64_option is not None:
-            music["description"] += f"; or give {self.base64_option}"
-            properties[self.base64_option] = {
-                "type": "string",
-                "contentEncoding": "base64",
-                "description": f"instead of {self.music}: the bytes of a MIDI or MusicXML file",
-            }
-        elif self.music is not None:
-            required.append(self.music)
+            # Folders, which the help mentions after the semicolon, are refused.
+            music["description"] = music["description"].partition(";")[0]
+            if self.base64_option is None:
+                required.append(self.music)
+            else:
+                music["description"] += f"; or give {self.base64_option}"
+                properties[self.base64_option] = {
+                    "type": "string",
+                    "contentEncoding": "base64",
+                    "description": f"the bytes of a MIDI or MusicXML file, instead of {self.music}",
+                }
         return {
             "type": "object",
             "properties": properties,
@@ -99,23 +100,24 @@ def _property(field: dataclasses.Field) -> dict[str, Any]:
     """Return the JSON schema of an option: its type, bounds, choices, default and help."""
     json_types = {"int": "integer", "float": "number", "bool": "boolean", "str": "string"}
     rules, types = field.metadata, types_of(field)
-    content: dict[str, Any] = {"description": rules["help"]}
-    value = content  # the schema of the value, or of the elements of a list
-    if types[0].startswith("list["):
-        content |= {"type": "array", "items": (value := {})}
+    schema: dict[str, Any] = {"description": rules["help"]}
+    value_schema = schema
+    if types[0].startswith("list["):  # the rules are about its elements
+        value_schema = {}
+        schema |= {"type": "array", "items": value_schema}
         types = [types[0].removeprefix("list[").removesuffix("]")]
-    names = [json_types[kind] for kind in types if kind in json_types]
-    value["type"] = names[0] if len(names) == 1 else names
-    if rules["words"]:
-        value["type"] = ["number", "string"]
+    names = [json_types[name] for name in types if name in json_types]
+    value_schema["type"] = names[0] if len(names) == 1 else names
+    if rules["words"]:  # some numbers also have names, such as dense
+        value_schema["type"] = ["number", "string"]
     else:
-        limits = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
-        value |= {name: n for name, n in zip(limits, rules["bounds"]) if n is not None}
+        keywords = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
+        value_schema |= {key: n for key, n in zip(keywords, rules["bounds"]) if n is not None}
     if rules["choices"]:
-        value["enum"] = list(rules["choices"])
+        value_schema["enum"] = list(rules["choices"])
     if field.default not in (None, dataclasses.MISSING):
-        content["default"] = field.default
-    return content
+        schema["default"] = field.default
+    return schema
 
 
 _ALL_TOOLS = {
@@ -126,26 +128,26 @@ _ALL_TOOLS = {
     ),
     "continue": Tool(
         "generate",
-        "Continue a piece: the new music begins where the file ends and takes over its manner. "
-        "Give bars and quantise=16 if the file keeps to beats.",
+        "Continue a piece: the new music begins where the file ends and imitates its style. "
+        "Give bars and quantise=16 if its notes lie on the beats.",
         music="primer",
     ),
     "infill": Tool(
         "infill",
-        "Compose some bars or seconds of a file anew, in all tracks or in some; everything else "
-        "stays as it is.",
+        "Recompose some bars or seconds of a file, in all tracks or in some; everything else stays "
+        "as it is.",
         music="file",
         required=("from", "to"),
     ),
     "accompany": Tool(
         "accompany",
-        "Write an accompaniment to a melody, or parts such as a bass or drums to a song (add).",
+        "Write an accompaniment for a melody, or add parts such as bass or drums to a song (add).",
         music="melody",
     ),
     "harmonise": Tool(
         "harmonise",
-        "Write alto, tenor and bass to a melody in beats, as in a chorale. The answer says which "
-        "faults of voice leading a teacher would mark.",
+        "Write alto, tenor and bass for a melody whose notes lie on the beats, as in a chorale. "
+        "The answer lists the voice-leading errors that a teacher would mark.",
         music="melody",
     ),
     "render": Tool(
@@ -154,5 +156,5 @@ _ALL_TOOLS = {
         music="files",
     ),
 }
-#: The tools whose commands are installed, by name.
+#: The tools by name; those whose command is not installed are left out.
 TOOLS = {name: tool for name, tool in _ALL_TOOLS.items() if tool.command in COMMANDS}

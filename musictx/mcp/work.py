@@ -1,4 +1,4 @@
-"""Perform a call of a tool: convert its arguments to options, run the command, describe the
+"""Execute a call of a tool: convert its arguments to options, run the command, describe the
 results."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from musictx.options import make_config, words
 from musictx.progress import LISTENER, Listener
 from musictx.registry import load
 
-#: Limits for rendering: an hour of dense music takes some minutes.
+#: Limits for render, which takes some minutes for an hour of dense music.
 RENDERING = Limits(read_seconds=900)
 #: Only one call composes at a time, since composing uses all cores.
 _BUSY = threading.Lock()
@@ -35,10 +35,10 @@ _BUSY = threading.Lock()
 
 def config_of(name: str, arguments: Mapping[str, Any], places: Places, device: str = "auto") -> Any:
     """Convert the ``arguments`` of a call of the tool ``name`` to the options of its command, with
-    absolute paths and a seed. Raise ``UserError`` if an argument is wrong.
+    absolute paths and a seed. Raises ``UserError`` for a wrong argument.
 
-    Without music, the default model is that of the command line. If music is given, the command
-    itself chooses the model by the music, and names it in a notice.
+    Without music, the model defaults to that of the command line. With music, the command itself
+    chooses a model that suits the music, and names it in a notice.
     """
     tool = TOOLS[name]
     options = {option: value for option, value in arguments.items() if value is not None}
@@ -62,15 +62,15 @@ def config_of(name: str, arguments: Mapping[str, Any], places: Places, device: s
 
 
 def _check_names(name: str, options: Collection[str]) -> None:
-    """Raise ``UserError`` if the tool ``name`` does not take one of the arguments ``options``, if
-    one is missing, or if the music is given twice."""
+    """Raise ``UserError`` unless the names of arguments ``options`` suit the tool ``name``: none is
+    unknown, no required one is missing, and the music is given only once."""
     tool = TOOLS[name]
     properties, required = tool.schema()["properties"], [*tool.required]
     if unknown := [option for option in options if option not in properties]:
-        possible = ", ".join(properties)
-        raise UserError(f"{unknown[0]}: no such argument of {name}; it takes {possible}")
+        names = ", ".join(properties)
+        raise UserError(f"{unknown[0]}: no such argument of {name}; it takes {names}")
     if tool.music in options and tool.base64_option in options:
-        raise UserError(f"{tool.music} and {tool.base64_option}: give one of them")
+        raise UserError(f"{tool.music} and {tool.base64_option}: give only one of them")
     if tool.music is not None and not {tool.base64_option, "chords"} & {*options}:
         required.insert(0, tool.music)
     if missing := [option for option in required if option not in options]:
@@ -78,22 +78,22 @@ def _check_names(name: str, options: Collection[str]) -> None:
 
 
 def _absolute(option: str, value: Any, places: Places) -> Any:
-    """Return the absolute path for a file name of an argument, or a list of paths for a list."""
+    """Convert the file names in ``value`` (:meth:`.Places.input_path`), a text or a list."""
     if isinstance(value, list):
         return [places.input_path(option, _text(option, file)) for file in value]
     text = _text(option, value)
     path = Path(text).expanduser()
     if option == "chords" and path.suffix.lower() not in ENDINGS[option] and not path.is_file():
-        return text  # a chord sheet itself, not the name of a file
+        return text  # the text of a chord sheet, not the name of a file
     return places.input_path(option, text)
 
 
 def _default_model(config: Written) -> str:
-    """Return the model that the command line uses for a request without music: the path of the
+    """Return the default model of the command line for a request without music: the path of the
     newest model under runs/, or the name of an included model."""
-    folder = shipped.find_latest(tokenizer=config.tokenizer, in_bars=suits_bars(config, None))
+    model = shipped.find_latest(tokenizer=config.tokenizer, in_bars=suits_bars(config, None))
     included = {folder: name for name, folder in shipped.models().items()}
-    return included.get(folder, str(folder.resolve()))
+    return included.get(model, str(model.resolve()))
 
 
 def _text(name: str, value: object) -> str:
@@ -103,18 +103,17 @@ def _text(name: str, value: object) -> str:
 
 
 def perform(command: str, config: Any, progress: Listener) -> dict[str, Any]:
-    """Run the command with ``config`` and describe its results: files and properties of the music,
-    the command line, and notices.
+    """Run the command with ``config`` and return the answer: the files, a description of the music,
+    the command line, and notices. Raises ``UserError`` as the command line does.
 
-    ``progress(step, done, total)`` is called often; if it raises an exception, the work stops.
-    Raise ``UserError`` as the command line does.
+    ``progress(step, done, total)`` is called often. If it raises an exception, the work stops.
     """
     notices: list[str] = []
     program, _, _ = COMMANDS[command].run.partition(":")
     results = load(f"{program}:results")
 
     def run() -> list[Any]:
-        """Run the command with these settings of its context."""
+        """Run the command in a context that reports progress and reads files in other processes."""
         LISTENER.set(progress)
         formats.CALL.set(partial(run_isolated, limits=ServerLimits()))
         progress(command, 0.0, None)
@@ -123,11 +122,11 @@ def perform(command: str, config: Any, progress: Listener) -> dict[str, Any]:
         return list(results(config, notices.append))
 
     with _BUSY:
-        written = copy_context().run(run)
+        items = copy_context().run(run)
     line = shlex.join(["musictx", command, *words(command, config)])
     if command == "render":
-        return {"files": [str(path) for path in written], "command": line}
-    answer: dict[str, Any] = {"pieces": [_piece(result) for result in written], "command": line}
+        return {"files": [str(path) for path in items], "command": line}
+    answer: dict[str, Any] = {"pieces": [_piece(result) for result in items], "command": line}
     return answer | ({"notices": notices} if notices else {})
 
 
@@ -147,10 +146,10 @@ def _piece(result: Result) -> dict[str, Any]:
 
 
 def description(score: Score) -> dict[str, Any]:
-    """Return the length, number of notes and notes a second, key, range and tracks of ``score``."""
+    """Describe ``score``; the key and the range are None without pitched notes."""
     notes = score.notes[~score.notes["drum"]]
-    weights = np.maximum((notes["end"] - notes["start"]) * 16, 1).astype(int)  # by length
-    key = keys.estimate(np.repeat(notes["pitch"].astype(int), weights)[:, None])
+    steps = np.maximum((notes["end"] - notes["start"]) * 16, 1).astype(int)  # of 1/16 s
+    key = keys.estimate(np.repeat(notes["pitch"].astype(int), steps)[:, None])
     names = [score.names.get(t, "") for t in sorted(set(score.notes["track"].tolist()))]
     return {
         "seconds": round(score.duration, 2),
@@ -164,7 +163,7 @@ def description(score: Score) -> dict[str, Any]:
 
 
 def as_text(answer: Mapping[str, Any]) -> str:
-    """Return the answer as text, for assistants that read only text."""
+    """Return an answer of :func:`perform` as text, for assistants that read only text."""
     lines = []
     for piece in answer.get("pieces", ()):
         lines += [
