@@ -1,8 +1,8 @@
 """The options of all commands, as dataclasses: name, type, default, help and bounds of each.
 
-Only options that are declared here can be set; the YAML files in ``conf/`` are presets of their
-values. A new object checks its values and raises :class:`ConfigError` for a wrong one. Neither
-torch nor Hydra is imported, so a mistake is reported before anything slow starts.
+Only options that are declared in a dataclass can be set; the YAML files in ``conf/`` are presets of
+their values. The dataclasses check their values and raise :class:`ConfigError` for a wrong one.
+Neither torch nor Hydra is imported, so a mistake is reported before anything slow starts.
 """
 
 from musictx.config.composing import ModelFolder as ModelFolder

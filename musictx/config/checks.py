@@ -37,26 +37,26 @@ def option(  # noqa: PLR0913 - the properties of an option
     rare: bool = False,
     page: tuple[Any, ...] = (),
 ) -> Any:
-    """Declare an option: a dataclass field with its default and its help in one line.
+    """Declare an option: a dataclass field with a default, rules for its values, and a help text.
+    :class:`CheckedOptions` checks the rules, for a list or dict in each element.
 
-    The ``default`` of an option with parts, such as ``limits``, is the dataclass of its parts.
-
-    ``low`` and ``high`` are inclusive bounds, ``above`` and ``below`` exclusive ones; the absolute
-    value of a number is at most :data:`~musictx.config.values.MOST` unless ``high`` is larger.
-    ``choices`` are all allowed values, or a dict of them with what a page calls each. ``words`` are
-    words for some numbers, and "any" for 0; ``unit`` is that of the numbers. ``pattern`` is a
-    regular expression for the whole text, and its description for the error message.
-    :class:`CheckedOptions` checks these rules, for a list or dict in each element.
-
-    ``path`` is the kind of a file name, in which ``~`` is the home folder: "out" for a result, "in"
-    for an input that must exist, "examples" and "models" for an input that may also be the name of
-    an included example or model.
-
-    ``alias`` is the name on the command line if it differs from that in Python ("from" for begin).
-    A ``rare`` option is only in the full help.
-
-    ``page`` is for options on the studio's page: the name there, and for a slider the lowest value,
-    the highest value and the step. The page explains them by their help up to the first semicolon.
+    default      the default; for an option with parts, such as ``limits``, the dataclass of its
+                 parts
+    help         a phrase; the studio and MCP may show only the part before the first semicolon
+    low, high    inclusive bounds. The absolute value of a number is at most
+                 :data:`~musictx.config.values.MOST` unless ``high`` is larger
+    above, below exclusive bounds
+    choices      all allowed values, or a dict: allowed value -> its label on the studio's page
+    words        words for some numbers; if there are any, "any" also stands for 0
+    unit         unit of the numbers
+    pattern      regular expression that the whole text must match, and its description in errors
+    path         kind of a file name, in which ``~`` is the home folder: "out" for a result, "in"
+                 for an input that must exist, "examples" or "models" for an input that may also be
+                 the name of an included example or model; "" for no file name
+    alias        name on the command line, if it differs from that in Python ("from" for begin)
+    rare         whether the option is only in the full help
+    page         for options on the studio's page: the label, and for a slider the lowest value, the
+                 highest value and the step
     """
     metadata = {
         "help": help,
@@ -85,14 +85,14 @@ def require(condition: bool, name: str, value: object, expected: str) -> None:
 
 #: The largest seed, accepted by all random generators.
 LARGEST_SEED = 2**31 - 1
-#: The longest piece, seconds. MIDI files with later times are damaged.
+#: The longest piece, seconds. A MIDI file with later times must be damaged.
 DAY = 86_400
-#: The most pieces that one command writes.
+#: The largest number of pieces that one command writes.
 MOST_SAMPLES = 100_000
 
 
 class CheckedOptions:
-    """The base class of all dataclasses of options. A new object converts and checks its values
+    """The base class of all dataclasses of options. ``__init__`` converts and checks the values
     (:func:`musictx.config.values.converted`). Errors name the option ``prefix.option``, with the
     ``prefix`` of the subclass: ``class SamplingConfig(CheckedOptions, prefix="sampling")``.
     """
@@ -109,7 +109,7 @@ class CheckedOptions:
         self.check()
 
     def check(self) -> None:
-        """Check the options that depend on each other; a subclass overrides this."""
+        """Check options that depend on each other. Subclasses override this."""
 
     def require(self, option: str, condition: bool, expected: str) -> None:
         """Raise :class:`ConfigError` about the value of ``option`` unless ``condition`` is true."""
@@ -120,40 +120,39 @@ class CheckedOptions:
 
 
 def cli_name(name: str, field: dataclasses.Field) -> str:
-    """Return the name of the option ``name`` on the command line: its alias, if it has one."""
+    """Return the name of an option on the command line: its alias or, without one, ``name``."""
     return field.metadata.get("alias") or name
 
 
 def imported(name: str, target: str, base: type | None = None) -> Any:
-    """Import ``target``, written as ``module:Class``; modules in the current folder count.
+    """Import and return ``target``, the value ``module:Class`` of the option ``name``; the module
+    may be in the current folder.
 
-    Raises :class:`ConfigError` about the option ``name`` if there is no such module or object, or
-    if it is no subclass of ``base``.
+    Raises :class:`ConfigError` about ``name`` if there is no such module or object, or if the
+    object is not a subclass of ``base``.
     """
     module, _, attribute = target.partition(":")
     import_from_here()
     try:
-        if not attribute:  # nothing is imported: names in a model folder reach this function
+        if not attribute:  # checked before importing, since ``target`` may be from a model folder
             raise ValueError("it names no class")
-        loaded = getattr(importlib.import_module(module), attribute)
+        cls = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
             f"{name}={target}: expected module:Class, importable from here ({error})"
         ) from None
-    if base is not None and not (isinstance(loaded, type) and issubclass(loaded, base)):
+    if base is not None and not (isinstance(cls, type) and issubclass(cls, base)):
         expected = f"{base.__module__.removesuffix('.base')}.{base.__name__}"
         raise ConfigError(f"{name}={target}: expected a class that inherits from {expected}")
-    return loaded
+    return cls
 
 
 def instance(
     name: str, target: str, kind: Callable[..., Any], /, *given: Any, **options: Any
 ) -> Any:
-    """Return ``kind(*given, **options)``, an object of the class ``target`` of the option ``name``.
-
-    Raises :class:`ConfigError` about ``name`` if the class, which may be a user's, raises anything
-    but a :class:`UserError`.
-    """
+    """Return ``kind(*given, **options)``; ``kind`` is the class that ``target``, the value of the
+    option ``name``, stands for. Raises :class:`ConfigError` about ``name`` if the class, which may
+    be a user's own, raises any exception but a :class:`UserError`."""
     try:
         return kind(*given, **options)
     except UserError:
@@ -169,7 +168,7 @@ def import_from_here() -> None:
 
 
 def default_of(field: dataclasses.Field) -> Any:
-    """Return the default of an option; a list or dict is a new one."""
+    """Return the default of an option: a new object if it is a list, dict or dataclass."""
     factory = field.default_factory
     return field.default if factory is dataclasses.MISSING else factory()
 
@@ -180,8 +179,8 @@ def has_parts(field: dataclasses.Field) -> bool:
 
 
 def options(config: type) -> list[tuple[str, dataclasses.Field]]:
-    """Return every option of a command's dataclass as (dotted name, field), with those of nested
-    groups such as ``sampling``. The parts of an option (:func:`has_parts`) are not included."""
+    """Return every option of the dataclass ``config`` as (dotted name, field), including options of
+    nested groups such as ``sampling``, but not the parts of an option (:func:`has_parts`)."""
     named_fields: list[tuple[str, dataclasses.Field]] = []
     for f in dataclasses.fields(config):
         group = f.default_factory

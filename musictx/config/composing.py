@@ -10,9 +10,9 @@ from musictx.config.limits import HELP, Limits
 from musictx.config.sampling import SamplingConfig
 from musictx.files import check_ending
 
-#: Endings of the music files that commands write.
+#: Endings of the names of music files that commands write.
 WRITERS = (".mid", ".midi", ".musicxml")
-#: The most pieces that a server composes at one request.
+#: The largest number of pieces that a server composes for one request.
 MOST_AT_ONCE = 8
 
 
@@ -22,8 +22,8 @@ class ModelFolder(CheckedOptions, prefix="model"):
 
     path: str | None = option(
         None,
-        "model folder, a model that comes with musictx, or hf:USER/NAME of the hub; default: the "
-        "newest under runs/, or else the model that comes with musictx",
+        "model folder, a model that comes with musictx, or hf:USER/NAME of the Hugging Face hub; "
+        "default: the newest model under runs/, or else one that comes with musictx",
         path="models",
     )
 
@@ -35,7 +35,7 @@ class OnDevice(CheckedOptions):
 
     device: str = option(
         "auto",
-        "auto, cpu, cuda (a GPU) or mps",
+        "device to compute on: auto, cpu, cuda (a GPU) or mps (an Apple GPU)",
         pattern=(r"auto|cpu|mps|(cuda|xpu|hpu|tpu)(:\d+)?", "auto, cpu, cuda, cuda:1 or mps"),
     )
 
@@ -52,7 +52,7 @@ class Primed(CheckedOptions):
     """The option of commands that continue a primer."""
 
     primer_seconds: float | None = option(
-        None, "use only the first seconds of the primer", above=0, high=DAY
+        None, "use only this many seconds of the primer, from its start", above=0, high=DAY
     )
 
 
@@ -72,7 +72,7 @@ class WithParticles(CheckedOptions):
     """The option of commands that harmonise."""
 
     particles: int = option(
-        24, "harmonisations developed in parallel; more are better and slower", low=1, high=10_000
+        24, "harmonisations to develop in parallel; more are better and slower", low=1, high=10_000
     )
 
 
@@ -85,10 +85,10 @@ class ReadsFiles(CheckedOptions):
 
 @dataclass
 class ReadsNotation(ReadsFiles):
-    """The options of commands that read a piece that may be MusicXML."""
+    """The options of commands that read a MIDI or MusicXML file."""
 
     repeats: bool = option(
-        True, "play the repeats of MusicXML; false = once through, as it is written", rare=True
+        True, "play the repeats in MusicXML; false = play the written music once", rare=True
     )
 
 
@@ -103,7 +103,7 @@ class Composing(WithModel, ReadsFiles):
 
     seed: int | None = option(
         None,
-        "seed of all draws: the same one gives the same music; default: a new one",
+        "seed of all random draws; the same seed gives the same music; default: a new seed",
         low=0,
         high=LARGEST_SEED,
     )
@@ -122,22 +122,23 @@ class Written(Composing, ReadsNotation):
     )
     render: bool = option(False, "also write a .wav and a .png for each .mid")
     out: str = option(
-        "generated", "folder for the results, or a file, x.mid or x.musicxml", path="out"
+        "generated", "folder for the results, or a file such as x.mid or x.musicxml", path="out"
     )
 
     def check(self) -> None:
-        check_ending(self.out, WRITERS, "; render=true writes sound and a picture with it")
+        check_ending(self.out, WRITERS, "; render=true also writes sound and a picture")
 
 
 @dataclass
 class Steered(Written):
-    """The options of commands with controls. Loudness, register and polyphony need a model with
-    control tokens; density (``sampling.density``) works without them, except with chorales."""
+    """The options of commands with controls of the new notes. Loudness, register and polyphony need
+    a model with control tokens. Density (``sampling.density``) works without them, except for
+    chorales."""
 
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     loudness: float | None = option(
         None,
-        "how hard the keys are struck; a MIDI velocity, or ppp, pp, p, ... fff; any = no matter",
+        "how hard the keys are struck; a MIDI velocity, or ppp, pp, p, ... fff; any = no target",
         low=0,
         high=127,
         words={"ppp": 26, "pp": 38, "p": 49, "mp": 58, "mf": 66, "f": 75, "ff": 87, "fff": 104},
@@ -146,7 +147,7 @@ class Steered(Written):
     )
     register: float | None = option(
         None,
-        "how high the notes lie on average, 60 is middle C; a pitch, or low, middle, high, any",
+        "how high the notes lie on average (60 is middle C); a pitch, or low, middle, high, any",
         low=0,
         high=127,
         words={"low": 52.0, "middle": 61.5, "high": 72.5},
@@ -164,20 +165,20 @@ class Steered(Written):
     )
     loop: bool = option(
         False,
-        "the end leads to the beginning, for music that is repeated; for model=song",
+        "compose music to be repeated: its end leads back to its beginning; for model=song",
         rare=True,
     )
     quantise: str = option(
         "none",
-        "round the new notes to a grid of the file's beats: 16 (sixteenths), 8, 8t (triplets) or "
-        "none",
+        "round the new notes to a grid on the file's beats: 16 (sixteenths), 8 (eighths), 8t "
+        "(eighth triplets) or none",
         choices={"16": "Sixteenths", "8": "Eighths", "8t": "Triplets", "none": "Free"},
         page=("Grid of new notes",),
     )
 
     @property
     def controls(self) -> dict[str, float]:
-        """Control -> its value; density is ``sampling.density``. Those without one are left out."""
-        options = {name: getattr(self, name) for name in ("loudness", "register", "polyphony")}
-        options["density"] = self.sampling.density
-        return {name: value for name, value in options.items() if value is not None}
+        """The controls that are set, by name, with their values."""
+        values = {name: getattr(self, name) for name in ("loudness", "register", "polyphony")}
+        values["density"] = self.sampling.density
+        return {name: value for name, value in values.items() if value is not None}

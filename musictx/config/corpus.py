@@ -1,4 +1,4 @@
-"""The options of ``musictx prepare``: the files of a corpus, their split, their tokens; also the
+"""The options of ``musictx prepare`` (the files of a corpus, their split, their tokens), and of the
 augmentation of training windows."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CORPORA = {
 
 @dataclass
 class AugmentConfig(CheckedOptions, prefix="corpus.augment"):
-    """Random changes of training windows (augmentation). Validation windows are not changed."""
+    """Random changes to training windows (augmentation). Validation windows are not changed."""
 
     transpose: int = option(
         3, "transpose each window by up to this many semitones, up or down", low=0, high=24
@@ -46,13 +46,13 @@ class CorpusConfig(CheckedOptions, prefix="corpus"):
 
     name: str = option(
         "folder",
-        f"folder (your MIDI files), maestro (with its split), {', '.join(registry.CORPORA)}, or "
-        "package.module:Class of your own",
+        f"folder (your own files), maestro (with its split), {', '.join(registry.CORPORA)}, or a "
+        "class of your own: package.module:Class",
     )
     path: str | list[str] | None = option(
         None,
-        "folder of MIDI or MusicXML files, with its subfolders, or several, [a,b]; or a file, for "
-        "a corpus in one file",
+        "folder of MIDI or MusicXML files (with its subfolders), or several folders, [a,b]; or "
+        "the file of a corpus that is one file",
         path="in",
     )
     validation: float = option(
@@ -63,20 +63,20 @@ class CorpusConfig(CheckedOptions, prefix="corpus"):
     )
     programs: dict[str, int] = option(
         {},
-        "program of each track by its name, such as {MELODY: 73, PIANO: 0}: with "
-        "tokenizer.tracks=programs these tracks are kept apart",
+        "MIDI program for tracks by their names, such as {MELODY: 73, PIANO: 0}; with "
+        "tokenizer.tracks=programs, these tracks are kept apart",
         low=0,
         high=127,
     )
     shards: str | None = option(
         None,
-        "folder for the prepared tokens; default data/shards/NAME-KEY; without corpus.path those "
-        "already in it are used as they are",
+        "folder for the prepared tokens; default: data/shards/NAME-KEY; without corpus.path the "
+        "tokens already in it are used",
         path="out",
     )
     workers: int = option(
         0,
-        "processes that read files; 0 = as many as there are cores, 1 = no other process",
+        "number of processes that read files; 0 = one for each core, 1 = only the main process",
         low=0,
         high=1024,
     )
@@ -86,7 +86,7 @@ class CorpusConfig(CheckedOptions, prefix="corpus"):
     def check(self) -> None:
         expected = f"one of {', '.join(CORPORA)}"
         self.require("name", ":" in self.name or self.name in CORPORA, expected)
-        held_out, expected = self.validation + self.test, "less than 1, so that something trains"
+        held_out, expected = self.validation + self.test, "less than 1, to leave pieces for train"
         require(held_out < 1.0, "corpus.validation + corpus.test", held_out, expected)
 
 
@@ -96,8 +96,8 @@ class TokenizerConfig(CheckedOptions, prefix="tokenizer"):
 
     name: str = option(
         "performance",
-        "performance (seconds), notes (bars and beats of music on a grid, a note as one step of "
-        "the network), chorale (four voices), or a class of your own: package.module:Class",
+        "performance (time in seconds), notes (time in bars and beats, each note one step of the "
+        "network), chorale (four voices), or a class of your own: package.module:Class",
     )
     tracks: str = option(
         "piano",
@@ -116,15 +116,15 @@ class TokenizerConfig(CheckedOptions, prefix="tokenizer"):
     velocity_bins: int = option(32, "performance, notes: levels of loudness", low=1, high=127)
     controls: bool = option(
         False,
-        "performance, notes: also tokens for density, loudness, register and polyphony, "
-        "and for given notes (infill, accompany); prepared corpora stay the same",
+        "performance, notes: add tokens for density, loudness, register and polyphony, and for "
+        "given notes (infill, accompany); prepared corpora stay the same",
     )
     chords: bool = option(
-        True, "notes: also tokens for chords, from the file's markers or implied by its notes"
+        True, "notes: add tokens for chords, taken from the file's markers or implied by its notes"
     )
     ties: bool = option(False, "chorale: write held notes as ties instead of repeating their pitch")
     params: dict[str, Any] = option(
-        {}, "options of a class of your own, tokenizer.params.NAME=VALUE"
+        {}, "options of a class of your own, each written tokenizer.params.NAME=VALUE"
     )
 
     def check(self) -> None:

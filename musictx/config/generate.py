@@ -9,7 +9,7 @@ from typing import Any
 from musictx.config.checks import DAY, MOST_SAMPLES, option
 from musictx.config.composing import MOST_AT_ONCE, Primed, Steered, WithMelody
 
-#: Bars of a new loop.
+#: The default length of a loop, bars.
 LOOP_BARS = 8
 
 
@@ -19,48 +19,48 @@ class GenerateConfig(Primed, Steered):
 
     primer: str | list[str] | None = option(
         None,
-        "MIDI or MusicXML file to continue (the prompt), or an example that comes with musictx; of "
-        "several, or of a folder, each",
+        "MIDI or MusicXML file to continue (the prompt), or an example that comes with musictx; "
+        "of several files or a folder, each file is continued",
         path="examples",
     )
     include_primer: bool = option(True, "write the primer before its continuation")
     seconds: float | None = option(
         None,
         "length (duration) of the new music, seconds; default, if bars and tokens are not given "
-        "either: 30, or as long as a chorale takes",
+        "either: 30; for new chorales, until the model ends the piece",
         above=0,
         high=DAY,
     )
     bars: int | None = option(
         None,
-        "length of the new music, bars of the primer's meter, from its next bar line; with form of "
-        "each section",
+        "length of the new music in bars of the primer's meter, from its next bar line; with form, "
+        "the length of each section",
         low=1,
         high=1_000_000,
         page=("Length", 1, 32, 1),
     )
     tokens: int | None = option(
         None,
-        "length of the new music, tokens; of several lengths, the one reached first counts",
+        "length of the new music, tokens; of several given lengths, the one reached first counts",
         rare=True,
         low=1,
     )
     tempo: float | None = option(
         None,
-        "quarter notes a minute (BPM) of a new piece, for model=song; default 120",
+        "tempo of a new piece, quarter notes a minute (BPM); for model=song; default: 120",
         low=20,
         high=400,
     )
     meter: str | None = option(
         None,
-        "meter (time signature) of a new piece, such as 3/4, for model=song",
+        "meter (time signature) of a new piece, such as 3/4; for model=song",
         pattern=(r"\s*[1-9]\d?\s*/\s*(1|2|4|8|16)\s*", "a meter such as 4/4, 3/4 or 6/8"),
     )
-    instruments: str | None = option(None, "parts of a new piece (model=song): piano,bass")
+    instruments: str | None = option(None, "parts of a new piece: piano,bass; for model=song")
     form: str | None = option(
         None,
-        "the structure: sections by letters, such as AABA: equal letters return varied, A' with "
-        "another second half; bars of each: 8, or the primer's; for model=song",
+        "structure of the piece, a letter for each section, such as AABA; a letter that returns is "
+        "varied, A' has another second half; bars of a section: 8, or the primer's; for model=song",
         pattern=(
             " *([A-Ma-m][' ]*){2,32}",
             "2 to 32 letters from A to M, with primes or without, such as AABA or ABAB'",
@@ -68,15 +68,15 @@ class GenerateConfig(Primed, Steered):
     )
     end: str | None = option(
         None,
-        "how the piece ends: cut (stop at the length given), natural (come to a close by then) or "
-        "model (also earlier, where the model ends it); default: cut; songs and new piano music: "
-        "natural, new chorales: model",
+        "how the piece ends: cut (at the given length), natural (comes to a close by then), model "
+        "(also earlier, where the model ends it); default: natural for songs and new piano music, "
+        "model for new chorales, else cut",
         choices=("cut", "natural", "model"),
     )
     candidates: int = option(
         1,
-        "number of versions composed of each piece; the one that has the most to do with its "
-        "primer is kept, or whose second half has with the first in a new piece; takes up to that "
+        "versions composed of each piece, of which one is kept: the most closely related to its "
+        "primer or, for a new piece, that with the most closely related halves; takes up to that "
         "many times as long",
         rare=True,
         low=1,
@@ -89,21 +89,21 @@ class GenerateConfig(Primed, Steered):
         self.require("candidates", fits, f"at most {MOST_SAMPLES} versions of all samples together")
         self.require("loop", self.form is None or not self.loop, "false with form")
         if self.loop:
-            self._refuse(("seconds", "tokens"), "loop; bars says how long it is")
+            self._refuse(("seconds", "tokens"), "loop; bars sets its length")
             self.bars = LOOP_BARS if self.bars is None else self.bars
         if self.form is not None:
-            lengths = ("seconds", "tokens", "end", "primer_seconds")
-            self._refuse(lengths, "form; bars says how long a section is")
+            unsuitable = ("seconds", "tokens", "end", "primer_seconds")
+            self._refuse(unsuitable, "form; bars sets the length of a section")
             self.require("include_primer", self.include_primer, "true with form")
 
     def _refuse(self, options: tuple[str, ...], reason: str) -> None:
-        """Raise :class:`ConfigError` if one of ``options`` is set."""
+        """Raise :class:`ConfigError` "expected none with ``reason``" if one of them is set."""
         for name in options:
             self.require(name, getattr(self, name) is None, f"none with {reason}")
 
     @property
     def plan(self) -> dict[str, Any]:
-        """The options that are set and are only for new pieces, not for continuations."""
+        """The options that are set and apply only to new pieces, not to continuations."""
         options = {name: getattr(self, name) for name in ("tempo", "meter", "instruments")}
         options["loop"] = self.loop or None
         return {name: value for name, value in options.items() if value is not None}
@@ -111,7 +111,7 @@ class GenerateConfig(Primed, Steered):
 
 @dataclass
 class InfillConfig(Steered):
-    """The options of ``musictx infill``: new music in some bars of a file, the rest unchanged."""
+    """The options of ``musictx infill``: recompose some bars of a file, and keep the rest."""
 
     file: str | None = option(
         None, "MIDI or MusicXML file, or an example that comes with musictx", path="examples"
@@ -125,14 +125,13 @@ class InfillConfig(Steered):
     tracks: str | None = option(
         None,
         "tracks to recompose, by name or number from 1, separated by commas; the others stay, and "
-        "the new music fits them; default: those that play near it, but for "
-        "drums",
+        "the new music fits them; default: those that play near these bars, except drums",
     )
 
 
 @dataclass
 class AccompanyConfig(WithMelody, Steered):
-    """The options of ``musictx accompany``: an accompaniment to a melody or to chords."""
+    """The options of ``musictx accompany``: an accompaniment for a melody or for chords."""
 
     melody_track: str | None = option(
         None,
@@ -141,30 +140,30 @@ class AccompanyConfig(WithMelody, Steered):
     )
     add: str | None = option(
         None,
-        "parts (instruments) to compose to all that is in the file, separated by commas: bass, "
-        "drums, strings, piano, lead and others, each on a track of its own; default: what the "
-        "model accompanies with",
+        "parts (instruments) to add to all that is in the file, separated by commas: bass, drums, "
+        "strings, piano, lead and others, each on a track of its own; default: the instruments "
+        "that the model accompanies a melody with",
     )
     chords: str | None = option(
         None,
-        "chords to follow, from the bar on in which the melody begins: a sheet such as "
-        "'| C | Am7 F | G |', repeated to its end, or a file with chords, tempo and meter; without "
-        "a melody they are accompanied once (x4 at the end: four times); models of notes tokens, "
-        "such as song",
+        "chords to follow, starting in the bar in which the melody begins: a sheet such as "
+        "'| C | Am7 F | G |', repeated until the melody ends, or a file with chords, tempo and "
+        "meter; without a melody they are played once (with x4 at their end, four times); for "
+        "models with notes tokens, such as song",
     )
     style: str | None = option(
         None,
-        "style of the drums of add=, such as rock or jazz, in 4/4; an unknown name lists the "
-        "styles of the model",
+        "style of the drums that add= composes in 4/4, such as rock or jazz; an unknown name lists "
+        "the styles of the model",
     )
 
 
 def meter_of(meter: str) -> tuple[int, int]:
-    """Parse the option ``meter`` into (numerator, denominator)."""
+    """Parse the option ``meter``, such as "3/4", into (numerator, denominator)."""
     numerator, _, denominator = meter.partition("/")
     return int(numerator), int(denominator)
 
 
 def sections_of(form: str) -> list[tuple[str, str]]:
-    """Parse the option ``form`` into (letter, primes) of each section."""
+    """Parse the option ``form``, such as "ABA'", into (letter, primes) of each section."""
     return re.findall("([A-M])('*)", form.replace(" ", "").upper())

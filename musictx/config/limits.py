@@ -1,4 +1,4 @@
-"""Bounds on the size of music files and on the time and memory for reading them."""
+"""Bounds on the size of music files, and on the time and memory to read them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from musictx.config.checks import DAY, CheckedOptions, option
 
 #: The help of an option ``limits``.
-HELP = "bounds on files, and on the time to read them; {notes: 5000} changes one of them"
+HELP = "bounds on files, and on the time to read them; {notes: 5000} changes one bound"
 
 
 @dataclass
 class Limits(CheckedOptions, prefix="limits"):
     """Bounds on what is read and written, so that no file can fill the memory or block a command
-    for minutes. The defaults are far above real music. A file beyond a bound is a ``UserError``.
+    for minutes. The defaults are far above real music. A file beyond a bound raises ``UserError``.
 
     The fields are the options ``limits.NAME`` of the commands. ::
 
@@ -21,34 +21,34 @@ class Limits(CheckedOptions, prefix="limits"):
     """
 
     midi_mb: int = option(16, "size of a MIDI file, MB", low=1)
-    xml_mb: int = option(100, "size of a MusicXML document, unpacked if it is zipped, MB", low=1)
-    xml_tags: int = option(4_000_000, "tags and attributes of a MusicXML document", low=1)
-    divisions: int = option(1000, "different <divisions> of a MusicXML document", low=1)
+    xml_mb: int = option(100, "size of a MusicXML document after unzipping, MB", low=1)
+    xml_tags: int = option(4_000_000, "tags and attributes in a MusicXML document", low=1)
+    divisions: int = option(1000, "different <divisions> in a MusicXML document", low=1)
     font_mb: int = option(1000, "size of a sound font, MB", low=1)
     tracks: int = option(
-        65_534, "tracks of a MIDI file, parts of a MusicXML document", low=1, high=65_535
+        65_534, "tracks of a MIDI file, or parts of a MusicXML document", low=1, high=65_535
     )
     notes: int = option(1_000_000, "notes of a piece", low=1)
     events: int = option(
         4_000_000,
-        "events of a piece: notes, programs, pedals in each part that they move; each mark of "
-        "tempo, meter, key or text counts ten",
+        "events of a piece: notes, program changes, and pedal changes for each part; each mark of "
+        "tempo, meter, key or text counts as ten",
         low=1,
     )
     seconds: int = option(
-        DAY, "length of a piece; beyond a day its times are damaged", low=1, high=DAY
+        DAY, "length of a piece, seconds; longer than a day is taken for damage", low=1, high=DAY
     )
     read_seconds: float = option(
-        60.0, "time in which a file is read, seconds (prepare, studio)", above=0, below=1e6
+        60.0, "time to read a file, seconds (prepare, studio)", above=0, below=1e6
     )
-    read_mb: int = option(2048, "memory in which a file is read, MB (prepare, studio)", low=16)
-    wav_seconds: int = option(3600, "length of a WAV file that is rendered, seconds", low=1)
+    read_mb: int = option(2048, "memory to read a file, MB (prepare, studio)", low=16)
+    wav_seconds: int = option(3600, "length of a WAV file to render, seconds", low=1)
 
 
 @dataclass
 class ServerLimits(Limits):
-    """Limits for files that are sent to a server. Most files within the other limits are read in a
-    tenth of this time."""
+    """Limits for files that are sent to a server, with less time and memory to read one. Most files
+    within the other limits are read in a tenth of this time."""
 
-    read_seconds: float = option(10.0, "time in which a file is read, seconds", above=0, below=1e6)
-    read_mb: int = option(1024, "memory in which a file is read, MB", low=16)
+    read_seconds: float = option(10.0, "time to read a file, seconds", above=0, below=1e6)
+    read_mb: int = option(1024, "memory to read a file, MB", low=16)

@@ -1,7 +1,7 @@
-"""The options of each position scheme, which gives the model the order of tokens.
+"""The options of each position scheme: how attention knows the order of tokens.
 
 A new scheme is a file in ``musictx/attention/positions``, a dataclass here that names its class,
-and a file in ``conf/position``. A class of the user's needs no dataclass:
+and a file in ``conf/position``. A class of the user's own needs no dataclass:
 ``position.name=my.module:Class``.
 """
 
@@ -15,29 +15,29 @@ from typing import Any, ClassVar
 from musictx.config.checks import CheckedOptions, option, require
 from musictx.errors import ConfigError
 
-#: T5 learns so many numbers for each head, as in the paper.
+#: Number of buckets of T5, each with a learned number for each head, as in the paper.
 BUCKETS = 32
 #: Name of a scheme -> the dataclass of its options.
 SCHEMES: dict[str, type[PositionConfig]] = {}
 _SHARED = "one table of distances for all heads instead of one for each"
-_DISTANCE = "longer distances share one table entry, tokens; default: half the context"
+_DISTANCE = "distances of this many tokens or more share one table entry; default: half the context"
 
 
 @dataclass
 class PositionConfig(CheckedOptions, prefix="position"):
-    """The options of every scheme: its name, and encodings added to the token embeddings."""
+    """The options of every scheme: its name, and further encodings in the token embeddings."""
 
     #: Import path of the class that implements the scheme.
     target: ClassVar[str] = ""
 
-    name: str = option("", "the scheme; each has options of its own: position=NAME --help=all")
+    name: str = option("", "name of the scheme; position=NAME --help=all lists its options")
     concat_sinusoids: int = option(
-        0, "channels of sinusoids concatenated to the token embedding; 0 = none"
+        0, "number of sinusoidal channels to concatenate to the token embedding; 0 = none"
     )
     periods: list[int] = option(
         [],
-        "add a learned embedding of position mod n for each n (training windows then begin at "
-        "multiples of n); [4]: the voice of a chorale",
+        "add a learned embedding of position modulo n for each n in this list (training windows "
+        "then begin at multiples of n); [4]: the voice of a chorale",
         low=2,
     )
 
@@ -45,7 +45,7 @@ class PositionConfig(CheckedOptions, prefix="position"):
         """Register ``cls`` in :data:`SCHEMES` as the options of ``scheme``. ``target`` is the
         class that implements it, as ``module:Class`` in ``musictx.attention.positions``."""
         cls.__annotations__["name"] = "str"
-        cls.name = option(scheme, "the scheme")
+        cls.name = option(scheme, "name of the scheme")
         cls.target = f"musictx.attention.positions.{target}"
         SCHEMES[scheme] = cls
 
@@ -76,7 +76,7 @@ class ShawConfig(PositionConfig, scheme="shaw", target="shaw:Shaw"):
     """Relative positions for keys and values (Shaw et al. 2018)."""
 
     max_distance: int = option(
-        16, "longer distances share one table entry, tokens", low=1, high=2**20
+        16, "distances of this many tokens or more share one table entry", low=1, high=2**20
     )
     shared: bool = option(True, "one table of distances for all heads, as in the paper")
 
@@ -95,7 +95,7 @@ class T5Config(PositionConfig, scheme="t5", target="t5:T5"):
     """A learned number for each head and bucket of distances (Raffel et al. 2020)."""
 
     max_distance: int = option(
-        128, "longer distances share the last bucket, tokens", low=BUCKETS, high=2**20
+        128, "distances of this many tokens or more share a bucket", low=BUCKETS, high=2**20
     )
 
 
@@ -119,33 +119,33 @@ class LearnedConfig(PositionConfig, scheme="learned", target="absolute:Learned")
     """A learned vector for each position of the context."""
 
     max_distance: int | None = option(
-        None, "positions with a vector of their own; default: the context", low=1
+        None, "number of positions with a vector of their own; default: the context", low=1
     )
 
 
 @dataclass
 class TwoDConfig(HuangConfig, scheme="two_d", target="two_d:TwoD"):
-    """Huang's distances, and in the first layers also time, pitch or voice of the tokens."""
+    """Distances as in Huang et al.; in the first layers also differences of time, pitch, voice."""
 
     first_layers: int = option(
-        1, "layers, counted from the first, that also use the further axes", low=1
+        1, "number of layers, from the first, that also use time, pitch or voice", low=1
     )
     max_time: int = option(
-        512, "longer differences of time share one table entry, time steps", low=1
+        512, "time differences of this many steps or more share one table entry", low=1
     )
 
 
 @dataclass
 class NoPositionConfig(PositionConfig, scheme="none", target="absolute:Plain"):
-    """No positions: the causal mask alone distinguishes before from after."""
+    """No positions: only the causal mask gives order."""
 
 
 def checked(position: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the options of a scheme, and return all of them.
+    """Check the options of a scheme and return all of them. The default of ``name`` is huang.
 
-    For a class of the user's, ``name: module:Class`` or Hydra's ``_target_: module.Class``, the
+    For a class of the user's own, ``name: module:Class`` or Hydra's ``_target_: module.Class``, the
     other entries are its arguments and are not checked. Raises :class:`ConfigError` for an unknown
-    name and for an option that the scheme does not have.
+    name, and for an option that the scheme does not have.
     """
     options = dict(position)
     target = options.pop("_target_", None)

@@ -15,19 +15,19 @@ class TokenSampling(CheckedOptions, prefix="sampling"):
 
     temperature: float = option(
         1.0,
-        "below 1 safer, above 1 wilder; 0 = always the likeliest token",
+        "randomness of the draws, below 1 safer, above 1 wilder; 0 = always the likeliest token",
         low=0,
         page=("Boldness", 0.6, 1.4, 0.05),
     )
     top_p: float | None = option(
         None,
-        "draw among the likeliest tokens that together have this probability; 1 = all; null = "
-        "0.99 for new notes in bars, 0.9 for chorales, else 0.95",
+        "draw only among the likeliest tokens that together have this probability; 1 = all; null "
+        "= 0.99 for new notes in bars, 0.9 for chorales, else 0.95",
         above=0,
         high=1,
     )
     rules: float = option(
-        3.0, "chorales: penalty for each voice-leading fault, nats; 0 = the model alone", low=0
+        3.0, "chorales: penalty for each voice-leading error, nats; 0 = no rules", low=0
     )
 
 
@@ -42,7 +42,7 @@ class SamplingConfig(TokenSampling):
 
     habits: bool = option(
         True,
-        "keep to what is usual in the training corpus: notes at once, strikes of one pitch, "
+        "keep to what is usual in the training corpus: notes at once, repeated notes of one pitch, "
         "density, passages that return; false = the model alone",
     )
     key: str | None = option(
@@ -52,7 +52,7 @@ class SamplingConfig(TokenSampling):
     )
     scale: str | None = option(
         None,
-        f"scale of the new notes, on the keynote: {', '.join(SCALES)}; null = that of key",
+        f"scale of the new notes, on the keynote of key: {', '.join(SCALES)}; null = that of key",
         choices=(*SCALES,),
     )
     low: str | None = option(None, "lowest new note, such as C2 or 36")
@@ -60,8 +60,8 @@ class SamplingConfig(TokenSampling):
     density: float | None = option(
         None,
         "how many notes begin in a second; a number, or sparse, medium, dense, any (or 0: no "
-        "target); in infill and with add, of the new parts alone; null = as in the primer, or else "
-        "as in the training corpus (accompany: from the melody)",
+        "target); in infill and with add, only the new parts count; null = as in the primer, or "
+        "else as in the training corpus (accompany: from the melody)",
         low=0,
         high=1000,
         words={"sparse": 2.4, "medium": 6.8, "dense": 13.5},
@@ -70,8 +70,8 @@ class SamplingConfig(TokenSampling):
     )
     temperatures: dict[str, float] = option(
         {"note_on": 0.75, "root": 0.5, "quality": 0.5},
-        "temperature among the tokens of one kind, such as {note_on: 0.9}; how often that kind is "
-        "drawn stays the same; note_on: pitches, root and quality: chords",
+        "temperature among the tokens of one kind, such as {note_on: 0.9}, without changing how "
+        "often that kind is drawn; note_on: pitches; root, quality: chords",
         above=0,
     )
 

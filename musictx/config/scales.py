@@ -6,7 +6,7 @@ import re
 
 from musictx.errors import ConfigError, shown
 
-#: Semitones above the keynote.
+#: Scale -> semitones above the keynote.
 SCALES: dict[str, tuple[int, ...]] = {
     "major": (0, 2, 4, 5, 7, 9, 11),
     "minor": (0, 2, 3, 5, 7, 8, 10, 11),  # natural, and the leading note of harmonic minor
@@ -51,5 +51,5 @@ def pitch(name: str, option: str) -> int:
 
 
 def _semitones(match: re.Match[str]) -> int:
-    """The semitones above C of a letter with its accidentals."""
+    """Return the semitones above C of the letter and accidentals in ``match``."""
     return _LETTERS[match[1]] + sum(_ACCIDENTALS[sign] for sign in match[2])

@@ -1,5 +1,5 @@
-"""The options of ``musictx train``: batches, the network, the optimizer. Those of the corpus, of
-positions and of the Trainer have files of their own."""
+"""The options of ``musictx train``: batches, the network, the optimizer. The options of the corpus,
+of position schemes and of the Trainer are in files of their own."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ TASKS = ("infill", "accompany", "vary", "steer")
 class DataConfig(CheckedOptions, prefix="data"):
     """Batches for training and validation."""
 
-    batch_size: int = option(8, "windows in a batch, on each device", low=1, high=65_536)
+    batch_size: int = option(8, "number of windows in a batch on each device", low=1, high=65_536)
     num_workers: int = option(
         0, "processes that prepare batches ahead; 0 = the training process", low=0, high=1024
     )
     validation_windows: int = option(
-        64, "windows of held-out pieces measured at each validation; 0 = all", low=0
+        64, "number of windows of held-out pieces to measure at each validation; 0 = all", low=0
     )
     growing_windows: list[list[int]] = option(
         [],
-        "[[batches,tokens],...]: up to that many batches, train on windows of that many tokens, "
-        "with proportionally more in a batch; afterwards of model.context",
+        "[[batches,tokens],...]: up to this number of batches, train on windows of this number of "
+        "tokens, with proportionally more windows in a batch; afterwards of model.context tokens",
     )
     tasks: dict[str, float] = option(
         {},
-        "tokenizer.controls=true: shares of the training windows arranged as tasks, such as "
-        "{infill: 0.2, accompany: 0.2, steer: 0.1}, for notes tokens vary; the others stay plain",
+        "shares of the training windows to arrange as tasks, such as {infill: 0.2, accompany: 0.2, "
+        "steer: 0.1}, for notes tokens also vary; needs tokenizer.controls=true",
         low=0,
     )
     melody: str = option(
         "skyline",
-        "in windows of the task accompany, the melody: skyline (the highest notes, or those above "
-        "or below a pitch) or the part with this program number",
+        "melody in windows of the task accompany: skyline (the highest notes, or those above or "
+        "below a pitch) or the part with this program number",
         pattern=(r"skyline|1[01]\d|12[0-7]|\d\d?", "skyline, or a program from 0 to 127"),
     )
 
@@ -65,33 +65,32 @@ class DataConfig(CheckedOptions, prefix="data"):
 class ModelConfig(CheckedOptions, prefix="model"):
     """The size and the parts of the network. ``conf/model`` has presets.
 
-    The bounds are far above any useful size, and low enough that a typing error does not fill the
-    memory.
+    The bounds are far above any useful size, but low enough that a typo does not fill the memory.
     """
 
     layers: int = option(6, "number of transformer blocks", low=1, high=1000)
     width: int = option(256, "channels of the residual stream", low=1, high=2**15)
-    heads: int = option(4, "attention heads; they divide the width", low=1, high=2**12)
+    heads: int = option(4, "number of attention heads, a divisor of width", low=1, high=2**12)
     feedforward: int = option(1024, "hidden channels of the feed-forward layers", low=1, high=2**18)
     context: int = option(1024, "length of a training window, tokens", low=8, high=2**20)
     dropout: float | None = option(
-        None, "on embeddings, attention, branches; default: 0.1, or as of init", low=0, below=1
+        None, "dropout on embeddings, attention, branches; default: 0.1, or init's", low=0, below=1
     )
     attention: str = option(
         "auto",
-        "implementation of attention; auto = the fastest that can: " + ", ".join(IMPLEMENTATIONS),
+        "implementation of attention; auto = the fastest usable one: " + ", ".join(IMPLEMENTATIONS),
         choices=IMPLEMENTATIONS,
     )
     gates: bool = option(
-        False, "multiply the output of each attention head by a gate computed from the token"
+        False, "multiply the output of each attention head by a gate computed from its input"
     )
     first_values: bool = option(
         False, "let each layer mix the attention values of the first layer into its own"
     )
     features: list[Any] = option(
         [],
-        "further inputs of the network, computed from the ids so far, each a name or a name with "
-        "options, such as [{name: sounding, recent: 8}, conditions]",
+        "further inputs of the network, computed from the ids so far; each is a name, or a name "
+        "with options, such as [{name: sounding, recent: 8}, conditions]",
     )
 
     def check(self) -> None:
@@ -115,13 +114,13 @@ class OptimConfig(CheckedOptions, prefix="optim"):
     )
     lr: float | None = option(
         None,
-        "highest learning rate; default: 1e-3 * sqrt(512 / width), a fifth of it with init=",
+        "highest learning rate; default: 1e-3 * sqrt(512 / width), or a fifth of that with init=",
         above=0,
         below=10,
     )
     adamw_lr: float = option(
         1.0,
-        "muon: multiplier of lr for what AdamW trains (all but the hidden matrices)",
+        "muon: multiplier of lr for the weights that AdamW trains (all but the hidden matrices)",
         above=0,
         high=10,
     )
@@ -131,20 +130,20 @@ class OptimConfig(CheckedOptions, prefix="optim"):
         above=0,
         high=10,
     )
-    betas: list[float] = option([0.9, 0.98], "AdamW's two decay rates", low=0, below=1)
-    weight_decay: float = option(0.01, "on matrices; never on biases, norms and embeddings", low=0)
+    betas: list[float] = option([0.9, 0.98], "the two decay rates of AdamW", low=0, below=1)
+    weight_decay: float = option(0.01, "decay of matrices, not of biases, norms, embeddings", low=0)
     schedule: str = option(
         "cosine",
-        "cosine (to zero), rsqrt (inverse square root) or constant",
+        "course of lr after warmup: cosine (to zero), rsqrt (inverse square root) or constant",
         choices=("cosine", "rsqrt", "constant"),
     )
-    warmup: int = option(100, "steps of linear rise at the start", low=0)
+    warmup: int = option(100, "number of steps at the start in which lr rises linearly", low=0)
     params: dict[str, Any] = option(
         {}, "arguments of a class of your own, each written optim.NAME=VALUE"
     )
     ema: float = option(
         0.0,
-        "decay of the exponential moving average of the weights, which then is the model; 0 = none",
+        "decay of an exponential moving average of the weights, saved as the model; 0 = none",
         low=0,
         below=1,
     )
@@ -167,7 +166,7 @@ class TrainConfig(CheckedOptions):
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     position: dict[str, Any] = option(
-        {"name": "huang"}, "the position scheme; position=NAME --help=all lists its options"
+        {"name": "huang"}, "position scheme; position=NAME --help=all lists its options"
     )
     data: DataConfig = field(default_factory=DataConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
@@ -178,21 +177,21 @@ class TrainConfig(CheckedOptions):
         "Lightning callbacks, each by its _target_: callbacks=none, or +callbacks.mine._target_=",
         rare=True,
     )
-    logger: dict[str, Any] = option({}, "Lightning loggers, each by its _target_", rare=True)
+    logger: dict[str, Any] = option({}, "Lightning loggers, each named by its _target_", rare=True)
     init: str | None = option(
         None,
-        "fine-tuning: model folder, or model that comes with musictx, to start from",
+        "fine-tuning: model to start from, a model folder or a model that comes with musictx",
         path="models",
     )
     freeze: int = option(
         0,
-        "fine-tuning: number of layers, from the first, that keep the weights of init",
+        "fine-tuning: number of layers, from the first, that keep their weights from init",
         low=0,
         high=1000,
     )
     out: str | None = option(
         None,
-        "run folder; default runs/CORPUS-MODEL-seedSEED-KEY, resumed if it is there",
+        "run folder; default: runs/CORPUS-MODEL-seedSEED-KEY; an existing run is resumed",
         path="out",
     )
     seed: int = option(0, "seed of all random draws", low=0, high=LARGEST_SEED)

@@ -1,5 +1,5 @@
-"""The options of Lightning's Trainer: some declared here, and flags that are passed on under
-Lightning's names and with Lightning's meanings."""
+"""The options of Lightning's Trainer: some have a meaning of their own here; other flags are passed
+on with Lightning's names and meanings."""
 
 from __future__ import annotations
 
@@ -41,51 +41,51 @@ PASSED_ON: dict[str, Any] = {
 }
 #: Flags of Lightning's Trainer that do not work here -> the reason, or what to use instead.
 NOT_OFFERED = {
-    "barebones": "it turns off checkpoints and logs; callbacks=none logger=none does",
+    "barebones": "use callbacks=none logger=none, which turn off checkpoints and logs",
     "callbacks": "callbacks are a group: callbacks=none, callbacks.mine._target_=my_module.Mine",
     "check_val_every_n_epoch": "epochs have no end; trainer.val_check_interval counts batches",
-    "default_root_dir": "the run folder is named by out=",
+    "default_root_dir": "out= sets the run folder",
     "enable_checkpointing": "checkpoints are callbacks: callbacks=none, callbacks.last=null",
-    "inference_mode": "tensors made in validation are met again in training, so it is off",
+    "inference_mode": "training uses tensors that are computed in validation, so it is off",
     "logger": "loggers are a group: logger=none, logger=tensorboard",
     "min_epochs": "epochs have no end; trainer.min_steps counts steps",
     "plugins": "checkpoints are written by a plugin of musictx's own",
-    "use_distributed_sampler": "the data module shares the windows among processes",
+    "use_distributed_sampler": "the data module divides the windows among processes",
 }
 
 
 @dataclass
 class TrainerConfig(CheckedOptions, prefix="trainer"):
-    """Flags of Lightning's Trainer: how long to train, on which devices, how often to validate."""
+    """Options of Lightning's Trainer: how long to train, where, and how often to validate."""
 
     max_steps: int = option(
-        3000, "optimizer steps of the whole run, in place of epochs; -1 = without end", low=-1
+        3000, "number of optimizer steps of the whole run; -1 = until it is stopped", low=-1
     )
     max_time: str | None = option(
         None,
-        "train for this long instead, as DD:HH:MM:SS; the learning rate schedule follows the "
-        "clock; the validation at the end comes on top",
+        "train for this time, DD:HH:MM:SS, instead of max_steps; the schedule of the learning rate "
+        "follows the clock; the validation at the end takes extra time",
         pattern=(r"[0-9]{1,4}(:[0-9]{2}){3}", TIMES),
     )
-    accelerator: str = option("auto", "auto, cpu, gpu, mps, ... as Lightning names them")
+    accelerator: str = option("auto", "auto, cpu, gpu, mps, ... by Lightning's names")
     devices: str = option("auto", "number of devices (GPUs) on each node, or auto")
     strategy: str = option(
-        "auto", "how devices share the work: " + ", ".join(STRATEGIES), choices=STRATEGIES
+        "auto", "how devices divide the work: " + ", ".join(STRATEGIES), choices=STRATEGIES
     )
     precision: str = option(
         "auto",
-        "32-true, bf16-mixed, 16-mixed, ...; auto = bf16-mixed on GPUs that have it; fast = also "
-        "on CPUs that have it",
+        "32-true, bf16-mixed, 16-mixed, ...; auto = bf16-mixed on GPUs that support it; fast = "
+        "also on CPUs that support it",
         choices=PRECISIONS,
     )
     val_check_interval: int = option(
-        250, "batches between validations (each with checkpoints and a sample)", low=1
+        250, "number of batches between validations (each with checkpoints and a sample)", low=1
     )
     accumulate_grad_batches: int = option(
-        1, "batches whose gradients are added up for one step", low=1
+        1, "number of batches whose gradients are added up for one optimizer step", low=1
     )
     fast_dev_run: bool | int = option(
-        False, "one batch (or this many) of training and validation, without a run folder", low=0
+        False, "test one batch (or this many) of training and validation, no run folder", low=0
     )
     flags: dict[str, Any] = option(
         PASSED_ON, "other flags of Lightning's Trainer, each written trainer.NAME=VALUE"
@@ -105,18 +105,18 @@ class TrainerConfig(CheckedOptions, prefix="trainer"):
         is_bound = clip is None or (type(clip) in (int, float) and clip >= 0)
         expected = "a number of at least 0, or null for no bound"
         require(is_bound, "trainer.gradient_clip_val", clip, expected)
-        # A checkpoint is written between two optimizer steps, so these must be whole steps.
-        numbers = {"val_check_interval": self.val_check_interval, "limit_train_batches": limit or 0}
-        numbers["overfit_batches"] = self.flags["overfit_batches"]
-        batches = self.accumulate_grad_batches
-        for name, number in numbers.items():
-            is_multiple = type(number) in (int, float) and number % batches == 0
-            expected = f"multiples of trainer.accumulate_grad_batches={batches}"
-            require(is_multiple, f"trainer.{name}", number, expected)
+        # Checkpoints are written between optimizer steps, so these must be whole numbers of steps.
+        counts = {"val_check_interval": self.val_check_interval, "limit_train_batches": limit or 0}
+        counts["overfit_batches"] = self.flags["overfit_batches"]
+        step = self.accumulate_grad_batches
+        for name, count in counts.items():
+            is_multiple = type(count) in (int, float) and count % step == 0
+            expected = f"a multiple of trainer.accumulate_grad_batches={step}"
+            require(is_multiple, f"trainer.{name}", count, expected)
 
     @property
     def seconds(self) -> float | None:
-        """``max_time`` in seconds; None if the number of steps limits the run."""
+        """``max_time`` in seconds; None if ``max_steps`` limits the run instead."""
         if self.max_time is None:
             return None
         days, hours, minutes, seconds = map(int, self.max_time.split(":"))

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 from musictx.errors import ConfigError, shown
 
-#: The words for true and for false.
+#: Word -> the boolean that it means.
 BOOLEANS = dict.fromkeys(("true", "yes", "on", "1", "y"), True)
 BOOLEANS |= dict.fromkeys(("false", "no", "off", "0", "n"), False)
 #: A number in the digits 0 to 9, without underscores.
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
-#: The largest absolute value of a number whose option has no larger bound.
+#: The largest absolute value of a number, unless the bound ``high`` of its option is larger.
 MOST = 1_000_000_000
-#: Characters of a file name that are kept free for a temporary prefix and the sample number.
+#: Bytes of a file name that are left for a temporary prefix and the sample number.
 ROOM = 40
 
 
@@ -42,7 +42,7 @@ class Bounds(NamedTuple):
         )
 
     def __str__(self) -> str:
-        """The bounds for an error message, such as "at least 1 and at most 8"."""
+        """Return the bounds for an error message, such as "at least 1 and at most 8"."""
         high = MOST if self.high is None and self.below is None else self.high
         words = ("at least", "above", "at most", "below")
         pairs = zip(words, self._replace(high=high))
@@ -50,12 +50,12 @@ class Bounds(NamedTuple):
 
 
 def converted(name: str, field: dataclasses.Field, value: Any, type_name: str = "") -> Any:
-    """Convert ``value`` to the first type of the option ``name`` that fits: one of the types of
-    ``field``, or of ``type_name`` if that is given.
+    """Return ``value`` converted to the first of the option's types for which this is possible. The
+    option has the name ``name``, and the types of ``field`` or, if it is not "", ``type_name``.
 
     Text is parsed, a numpy number becomes a Python number, and a word ("dense") becomes its number.
-    A list of texts for a text option is joined with commas. ``~`` in a file name is expanded.
-    Converting a value again changes nothing.
+    A list for a text option is joined with commas. ``~`` in a file name is expanded. Converting a
+    converted value changes nothing.
 
     Raises :class:`ConfigError` "name=value: expected ..." for a value of another type, or outside
     the bounds, choices or pattern of ``field``.
@@ -69,10 +69,10 @@ def converted(name: str, field: dataclasses.Field, value: Any, type_name: str = 
     if any("[" in kind for kind in types) and not _is_existing_file(value):
         value = parse_brackets(value)
     if types[0].startswith("dict[") and isinstance(value, Mapping):
-        inner = types[0].removeprefix("dict[str, ").removesuffix("]")
-        return {str(k): converted(f"{name}.{k}", field, v, inner) for k, v in value.items()}
+        value_type = types[0].removeprefix("dict[str, ").removesuffix("]")
+        return {str(k): converted(f"{name}.{k}", field, v, value_type) for k, v in value.items()}
     if types[0] == "str" and isinstance(value, list | tuple) and len(value) < 2:
-        value = value[0] if value else ""  # which is rejected below
+        value = value[0] if value else ""  # an empty text is rejected below
     for kind in types:
         with suppress(ValueError):
             return _as_type(kind, metadata, value)
@@ -84,13 +84,14 @@ def _is_existing_file(value: Any) -> bool:
 
 
 def _as_type(kind: str, metadata: Mapping[str, Any], value: Any) -> Any:
-    """Convert ``value`` to the type ``kind``. Raises ``ValueError`` if that is impossible."""
+    """Convert ``value`` to the type ``kind``. Raises ``ValueError`` if the type or a rule in
+    ``metadata`` forbids it."""
     if kind == "Any" or (kind == "None" and value is None):
         return value
     if kind.startswith("list["):
         elements = value if isinstance(value, list | tuple | range) else [value]
-        inner = kind.removeprefix("list[").removesuffix("]")
-        return [_as_type(inner, metadata, element) for element in elements]
+        element_type = kind.removeprefix("list[").removesuffix("]")
+        return [_as_type(element_type, metadata, element) for element in elements]
     if kind in ("int", "float"):
         return _as_number(kind, metadata, value)
     if kind == "str":
@@ -120,7 +121,7 @@ def _as_text(metadata: Mapping[str, Any], value: Any) -> str:
     elements = value if isinstance(value, list | tuple) and value and not path else [value]
     if not all(isinstance(e, str | int | float) and type(e) is not bool for e in elements):
         raise ValueError
-    text = ",".join(map(str, elements))  # ValueError for a number of thousands of digits
+    text = ",".join(map(str, elements))  # str raises ValueError for a number of too many digits
     if not text or (path and not is_file_name(text, ROOM if path == "out" else 0)):
         raise ValueError
     text = expand_home(text) if path else text
@@ -132,17 +133,17 @@ def _as_text(metadata: Mapping[str, Any], value: Any) -> str:
 
 
 def is_file_name(name: Any, room: int = 0) -> bool:
-    """Whether ``name`` is possible for a file or folder, also with ``room`` more characters."""
+    """Whether a file or folder can have the path ``name``, even if it is ``room`` bytes longer."""
     try:
         longest = max((len(os.fsencode(part)) for part in Path(name).parts), default=0)
-    except (TypeError, ValueError):  # no text, or text that cannot be encoded
+    except (TypeError, ValueError):  # not a path, or not encodable
         return False
     return "\0" not in str(name) and longest + room <= 255 and len(str(name)) + room < 4096
 
 
 def expand_home(path: str) -> str:
-    """Expand ``~`` in ``path``. If ``path`` begins with ``~`` but names no user's home folder, such
-    as ~song.mid, it is made absolute, so that it is not expanded later."""
+    """Expand ``~`` in ``path``. A file name such as ~song.mid, which begins with ``~`` but names no
+    user's home folder, becomes an absolute path, so that it is not expanded later."""
     expanded = os.path.expanduser(path)
     return os.path.abspath(expanded) if expanded.startswith("~") else expanded
 
@@ -162,9 +163,8 @@ def parse_brackets(value: Any) -> Any:
 
 
 def type_of(field: dataclasses.Field) -> str:
-    """Return the type of an option as it is written in the dataclass, such as "int | None". A
-    module without ``from __future__ import annotations`` has objects instead of text."""
-    annotation: Any = field.type
+    """Return the type of an option as it is written in the dataclass, such as "int | None"."""
+    annotation: Any = field.type  # not text without ``from __future__ import annotations``
     return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
@@ -174,7 +174,7 @@ def types_of(field: dataclasses.Field) -> list[str]:
 
 
 def _expected(types: list[str], metadata: Mapping[str, Any]) -> str:
-    """Describe the values of an option, for an error message."""
+    """Describe the allowed values of an option for an error message."""
     bounds, words = metadata["bounds"], metadata["words"]
     unit = f" of {metadata['unit']}" if metadata["unit"] else ""
     text = "a name that a file can have" if metadata["path"] else "text"
@@ -188,6 +188,6 @@ def _expected(types: list[str], metadata: Mapping[str, Any]) -> str:
         "list[int]": f"a list such as [1,2], each a whole number, {bounds}",
         "list[float]": f"a list such as [1,2], each a number, {bounds}",
     }
-    other = "values by their names" if types[0].startswith("dict") else "a list such as [1,2]"
-    texts = [descriptions.get(kind, other) for kind in types if kind != "None"]
+    default = "values by their names" if types[0].startswith("dict") else "a list such as [1,2]"
+    texts = [descriptions.get(kind, default) for kind in types if kind != "None"]
     return " or ".join([*texts, *([", ".join([*words, "any"])] if words else [])])
