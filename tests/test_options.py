@@ -48,11 +48,11 @@ def _wrong(name: str, field: dataclasses.Field) -> list[str]:
     return wrong
 
 
-def compose(command: str, typed: Sequence[str] = ()) -> Any:
+def compose(command: str, arguments: Sequence[str] = ()) -> Any:
     """Return the options of a command line."""
-    return (
-        hydra.compose(typed) if command == "train" else make_config(command, parse(command, typed))
-    )
+    if command == "train":
+        return hydra.compose(arguments)
+    return make_config(command, parse(command, arguments))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -62,8 +62,8 @@ def test_a_wrong_value_is_one_sentence_that_names_the_option(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cli, "_run", lambda *_: pytest.fail("ran"))
     for owner, name, field in FIELDS:
-        slip = name[:-3] + name[-2:]
-        unknown = [f"{slip}=1"] if len(name) > 6 and slip not in options_of(command) else []
+        typo = name[:-3] + name[-2:]
+        unknown = [f"{typo}=1"] if len(name) > 6 and typo not in options_of(command) else []
         mistakes = [*_wrong(name, field), *unknown] if owner == command else []
         if command == "train" and name not in ("out", "corpus.path"):
             mistakes = mistakes[:2]  # since Hydra is slow
@@ -92,10 +92,10 @@ def test_a_wrong_value_from_python_is_one_sentence_that_names_the_option(command
         if not kinds <= {"int", "float", "bool", "None"}:
             continue
         for value in (*NO_VALUES, *[True] * ("bool" not in kinds)):
-            with pytest.raises(ConfigError, match=f"^{name}=") as caught:
+            with pytest.raises(ConfigError, match=f"^{name}=") as error:
                 make_config(command, {name: value})
-            assert len(str(caught.value)) < 600
-            assert "\n" not in str(caught.value)
+            assert len(str(error.value)) < 600
+            assert "\n" not in str(error.value)
 
 
 def test_values_beyond_a_bound_are_refused():
@@ -121,7 +121,7 @@ def test_values_beyond_a_bound_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("command", "typed", "begins"),
+    ("command", "arguments", "beginning"),
     [
         ("train", "model.heads=7", "model.heads=7"),
         ("train", "position.block=4", "position.block: "),
@@ -154,11 +154,11 @@ def test_values_beyond_a_bound_are_refused():
         ("render", "wav=false png=false", "wav=false png=false"),
     ],
 )
-def test_a_conflict_is_one_sentence(command, typed, begins):
-    with pytest.raises(UserError) as caught:
-        compose(command, typed.split(" ") if "{" not in typed else [typed])
-    assert str(caught.value).startswith(begins)
-    assert "\n" not in str(caught.value)
+def test_a_conflict_is_one_sentence(command, arguments, beginning):
+    with pytest.raises(UserError) as error:
+        compose(command, arguments.split(" ") if "{" not in arguments else [arguments])
+    assert str(error.value).startswith(beginning)
+    assert "\n" not in str(error.value)
 
 
 def test_a_scheme_is_given_by_its_options_together_or_one_by_one():
@@ -179,7 +179,7 @@ def test_defaults_are_valid_and_need_no_words():
 
 
 @pytest.mark.parametrize(
-    ("command", "slip", "near"),
+    ("command", "typo", "suggestion"),
     [
         ("train", "batch_size", "data.batch_size"),
         ("train", "tempreature", "sampling.temperature"),
@@ -190,8 +190,8 @@ def test_defaults_are_valid_and_need_no_words():
         ("train", "learning_rate", "optim.lr"),
     ],
 )
-def test_misspelt_options_and_names_of_other_programs_get_a_suggestion(command, slip, near):
-    assert f"did you mean {near}" in unknown_option(command, slip)
+def test_misspelt_options_and_names_of_other_programs_get_a_suggestion(command, typo, suggestion):
+    assert f"did you mean {suggestion}" in unknown_option(command, typo)
     assert "limits." not in unknown_option(command, "tracks")  # nobody means limits.tracks
 
 
@@ -199,7 +199,7 @@ HALF = {**SamplingConfig().temperatures, "note_on": 0.5}
 
 
 @pytest.mark.parametrize(
-    ("typed", "expected"),
+    ("arguments", "expected"),
     [
         (["seed=010"], {"seed": 10}),
         (["seed=null"], {"seed": None}),
@@ -215,21 +215,21 @@ HALF = {**SamplingConfig().temperatures, "note_on": 0.5}
         (["limits={notes: 5}", "limits.tracks=2"], {"limits": Limits(notes=5, tracks=2)}),
     ],
 )
-def test_values_are_read_as_their_option_declares_them(typed, expected):
-    made = compose("generate", typed)
-    taken = vars(made) | vars(made.sampling)
-    assert {name: taken[name] for name in expected} == expected
-    assert make_config("generate", parse("generate", words("generate", made))) == made
-    assert dataclasses.replace(made, sampling=dataclasses.replace(made.sampling)) == made
+def test_values_are_read_as_their_option_declares_them(arguments, expected):
+    result = compose("generate", arguments)
+    values = vars(result) | vars(result.sampling)
+    assert {name: values[name] for name in expected} == expected
+    assert make_config("generate", parse("generate", words("generate", result))) == result
+    assert dataclasses.replace(result, sampling=dataclasses.replace(result.sampling)) == result
 
 
 @settings(max_examples=200)
 @given(st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1, max_size=12))
 def test_any_file_name_is_taken_literally(name):
-    made = compose("render", [f"out=d/{name}", f"d/x{name.replace('=', '')}"])
-    assert made.out == "d/" + name
-    assert made.files == [f"d/x{name.replace('=', '')}"]
-    assert make_config("render", parse("render", words("render", made))) == made
+    result = compose("render", [f"out=d/{name}", f"d/x{name.replace('=', '')}"])
+    assert result.out == "d/" + name
+    assert result.files == [f"d/x{name.replace('=', '')}"]
+    assert make_config("render", parse("render", words("render", result))) == result
 
 
 def test_bare_words_are_files(monkeypatch, tmp_path):
@@ -237,9 +237,9 @@ def test_bare_words_are_files(monkeypatch, tmp_path):
     with pytest.raises(ConfigError, match="a: no such option"):
         compose("render", ["my song.mid", "a=b.mid"])
     (tmp_path / "a=b.mid").touch()
-    made = compose("render", ["my song (live), 2.mid", "wav=false", "a=b.mid"])
-    assert made.files == ["my song (live), 2.mid", "a=b.mid"]
-    assert not made.wav
+    result = compose("render", ["my song (live), 2.mid", "wav=false", "a=b.mid"])
+    assert result.files == ["my song (live), 2.mid", "a=b.mid"]
+    assert not result.wav
     assert compose("generate", ["a=b.mid"]).primer == "a=b.mid"
     assert compose("harmonise", ["a=b.mid"]).melody == "a=b.mid"
     with pytest.raises(ConfigError, match=r"c\.mid"):
@@ -257,14 +257,14 @@ def test_several_folders_and_primers(monkeypatch, tmp_path):
         (tmp_path / name).mkdir()
     home = [str(tmp_path / "a"), "c=d"]
     for command in ("train", "prepare"):
-        for typed, paths in (
+        for arguments, paths in (
             (SEVERAL, SEVERAL),
             (["corpus.path=[a]"], "a"),
             (["~/a", "c=d"], home),
             (["corpus.path=[~/a,c=d]"], home),
             (["corpus.path=[a,b]"], "[a,b]"),  # one folder of that name
         ):
-            assert compose(command, typed).corpus.path == paths
+            assert compose(command, arguments).corpus.path == paths
         for wrong, name in ((["a", "nowhere"], "nowhere"), (["corpus.path=[]"], r"\[\]")):
             with pytest.raises(ConfigError, match=rf"corpus\.path={name}"):
                 compose(command, wrong)
@@ -272,8 +272,8 @@ def test_several_folders_and_primers(monkeypatch, tmp_path):
     assert make_config("evaluate", {"corpus.path": [tmp_path / "a", "c=d"]}).corpus.path == home
     for command in ("evaluate", "prepare", "generate"):
         option = "primer" if command == "generate" else "corpus.path"
-        made = make_config(command, {option: SEVERAL})
-        assert make_config(command, parse(command, words(command, made))) == made
+        result = make_config(command, {option: SEVERAL})
+        assert make_config(command, parse(command, words(command, result))) == result
 
 
 def test_a_tilde_of_nobody_is_a_letter_of_a_name(tmp_path, monkeypatch):

@@ -28,9 +28,9 @@ def corpus(tmp_path):
     return write_songs(tmp_path / "tunes", range(8), notes=30)
 
 
-def corpus_config(tmp_path, corpus, **more):
+def corpus_config(tmp_path, corpus, **changes):
     options = {"path": str(corpus), "shards": str(tmp_path / "shards"), "workers": 1}
-    return CorpusConfig(**options | more)
+    return CorpusConfig(**options | changes)
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ def trained(tmp_path, corpus):
     return saved(tmp_path / "model", {"corpus": about}, context=16)
 
 
-def config(model, **more):
-    return EvaluateConfig(model=ModelFolder(str(model)), **({"device": "cpu"} | more))
+def config(model, **changes):
+    return EvaluateConfig(model=ModelFolder(str(model)), **({"device": "cpu"} | changes))
 
 
 def test_by_default_the_corpus_the_model_was_trained_on_is_measured(
@@ -53,14 +53,14 @@ def test_by_default_the_corpus_the_model_was_trained_on_is_measured(
     result = app.run(config(trained, out=str(out)))
     assert result == evaluate(bundle.load(trained).model, Shards(tmp_path / "shards"))
     printed = capsys.readouterr().out
-    assert all(str(it) in printed for it in (result, out, tmp_path / "shards", ": 1 piece, "))
-    written = {"new folder/result.json": out.read_bytes()}
-    assert contents(tmp_path) == before | written, "existing shards are used"
-    written = json.loads(out.read_text())
-    assert written["nats_per_token"] == result.nats_per_token
-    assert (written["split"], written["window"], written["stride"]) == ("validation", 16, 16)
-    assert written["model"] == str(trained)
-    assert written["tokenizer"] == build(**SMALL).fingerprint
+    assert all(str(text) in printed for text in (result, out, tmp_path / "shards", ": 1 piece, "))
+    new_file = {"new folder/result.json": out.read_bytes()}
+    assert contents(tmp_path) == before | new_file, "existing shards are used"
+    content = json.loads(out.read_text())
+    assert content["nats_per_token"] == result.nats_per_token
+    assert (content["split"], content["window"], content["stride"]) == ("validation", 16, 16)
+    assert content["model"] == str(trained)
+    assert content["tokenizer"] == build(**SMALL).fingerprint
     corpus.rename(corpus.with_name("elsewhere"))
     assert app.run(config(trained)) == result, "the corpus itself is not needed"
 

@@ -54,8 +54,8 @@ def test_samples_are_generated_and_measured(model, midi_files, tmp_path):
     options = {"model": model, "against": midi_files, "samples": str(folder)}
     options |= {"pieces": 3, "seconds": 2.0, "task": "continue", "primer_seconds": 1.0}
     pieces = comparison(**options, out=str(tmp_path / "r.json")).pieces[:3]
-    made = contents(folder)
-    assert [*made] == ["000.mid", "001.mid", "002.mid", "samples.json"]
+    files = contents(folder)
+    assert [*files] == ["000.mid", "001.mid", "002.mid", "samples.json"]
     for piece in pieces:
         seam = samples_of(folder)[piece["name"]]["seam"]
         assert seam > 0
@@ -65,9 +65,9 @@ def test_samples_are_generated_and_measured(model, midi_files, tmp_path):
         assert {name: piece[name] for name in MEASURES} == pytest.approx(expected, nan_ok=True)
     assert json.loads((tmp_path / "r.json").read_text())["seconds"] == 2.0
     comparison(**options | {"samples": str(tmp_path / "again")})
-    assert contents(tmp_path / "again") == made
-    again = comparison(samples=str(folder), against=midi_files, seconds=2.0).pieces
-    assert [piece["notes"] for piece in again[:3]] == [piece["notes"] for piece in pieces]
+    assert contents(tmp_path / "again") == files
+    from_files = comparison(samples=str(folder), against=midi_files, seconds=2.0).pieces
+    assert [piece["notes"] for piece in from_files[:3]] == [piece["notes"] for piece in pieces]
 
 
 @pytest.mark.parametrize("task", ["infill", "accompany"])
@@ -81,11 +81,11 @@ def test_given_notes_of_a_piece_stay_and_the_new_part_is_measured(task, tiny, tm
         whole = tokenizer.decode(
             tokenizer.encode(formats.read(f"{midi_files}/{facts['source']}.mid"))
         )
-        made = stretch(formats.read(tmp_path / "s" / f"{name}.mid"), facts["seam"], 1.0)
+        sample = stretch(formats.read(tmp_path / "s" / f"{name}.mid"), facts["seam"], 1.0)
         real = until(whole, 3.0 if is_infill else 1.0)
         assert facts["seam"] == (1.0 if is_infill else 0.0)
         given = real.notes[(real.notes["start"] < 1.0) if is_infill else skyline(real)]
-        rows = {(round(n["start"], 2), n["pitch"]) for n in made.piece.notes}
+        rows = {(round(n["start"], 2), n["pitch"]) for n in sample.piece.notes}
         assert {(round(n["start"], 2), n["pitch"]) for n in given} <= rows
     with pytest.raises(UserError, match=r"task=vary: .* no bars"):
         comparison(**options | {"task": "vary", "samples": str(tmp_path / "v")}, pieces=2)
@@ -221,8 +221,8 @@ def test_the_table_and_the_written_files_have_the_same_numbers(tmp_path):
     values = [p["notes a second"] for p in result.pieces if p["set"] == SAMPLES]
     assert rows["notes a second"][SAMPLES] == pytest.approx(np.mean(values))
     pitches = measures.DISTRIBUTIONS["pitches"]
-    ours, real = (measures.histogram(named[s], pitches) for s in (SAMPLES, REAL))
-    assert rows["pitches"][SAMPLES] == pytest.approx(np.minimum(ours, real).sum())
+    samples, real = (measures.histogram(named[s], pitches) for s in (SAMPLES, REAL))
+    assert rows["pitches"][SAMPLES] == pytest.approx(np.minimum(samples, real).sum())
     assert rows["pitches"][REAL] is None
     silent = np.mean([p["dead air of 5 s"] >= 5 for p in result.pieces if p["set"] == REAL])
     assert rows["dead air of 5 s"][REAL] == silent, "a share of pieces"

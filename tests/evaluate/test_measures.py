@@ -48,14 +48,14 @@ def test_histograms_against_loops(name, pieces):
     assert histogram(excerpts, DISTRIBUTIONS[name]) == pytest.approx(expected)
 
 
-def listed(piece):
+def pitched_rows(piece):
     """Return (start, end, pitch) of pitched notes by start, then pitch."""
     rows = [(float(n["start"]), float(n["end"]), int(n["pitch"])) for n in piece.notes]
-    kept = [row for row, note in zip(rows, piece.notes) if not note["drum"]]
-    return sorted(kept, key=lambda row: (row[0], row[2]))
+    pitched = [row for row, note in zip(rows, piece.notes) if not note["drum"]]
+    return sorted(pitched, key=lambda row: (row[0], row[2]))
 
 
-def measured(piece, seconds, measures=MEASURES):
+def measure_all(piece, seconds, measures=MEASURES):
     excerpt = Excerpt("x", piece, 0.0, seconds)
     return {name: measure.compute(excerpt) for name, measure in measures.items()}
 
@@ -63,7 +63,7 @@ def measured(piece, seconds, measures=MEASURES):
 @given(scores(), st.sampled_from([1.0, 4.0, 20.0]))
 def test_pitch_and_time_against_loops(piece, seconds):
     piece = excerpt(piece, 0.0, seconds)
-    rows, values = listed(piece), measured(piece, seconds)
+    rows, values = pitched_rows(piece), measure_all(piece, seconds)
     assert values["notes a second"] == len(rows) / seconds
     again = sum(
         any(q == p and 0 <= s - t < 0.5 - 1e-6 for t, _, q in rows[:i])
@@ -145,7 +145,7 @@ def test_towers_are_six_notes_of_one_part_at_once():
 @given(scores(max_seconds=20.0, max_notes=40))
 def test_the_top_line_against_a_loop(piece):
     mask, before, expected = m.top_line(piece), -math.inf, []
-    for start, _, _ in (rows := listed(piece)):
+    for start, _, _ in (rows := pitched_rows(piece)):
         if start - before > 0.02:
             expected.append((start, max(p for s, _, p in rows if s == start)))
         before = start
@@ -163,11 +163,11 @@ def test_the_top_line_against_a_loop(piece):
 def test_measures_do_not_depend_on_the_key_nor_but_silence_on_the_beginning(
     piece, by, milliseconds
 ):
-    some = {name: of for name, of in MEASURES.items() if not name.startswith("dead air")}
+    table = {name: measure for name, measure in MEASURES.items() if not name.startswith("dead air")}
     notes = piece.notes.copy()
     notes["pitch"] += np.array(by).astype(notes["pitch"].dtype)
     moved = piece.with_notes(notes).shifted(milliseconds / 1000)
-    before, after = (measured(score, 20.0, some) for score in (piece, moved))
+    before, after = (measure_all(score, 20.0, table) for score in (piece, moved))
     assert before == pytest.approx(after, nan_ok=True)
 
 
