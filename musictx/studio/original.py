@@ -51,8 +51,8 @@ def write(document: Document, data: bytes) -> WrittenFile:
         score = score_of(in_order(document))
         return write_new(document, score, data, "the opened file is damaged")
     groups, losses = _groups(document, first, opened)
-    score = _score(document, first, opened, groups)
     try:
+        score = _score(document, first, opened, groups)
         result = edited(score)
     except Unwritable as error:
         return write_new(document, score_of(in_order(document)), data, str(error))
@@ -173,6 +173,8 @@ def _score(document: Document, first: Document, opened: Score, groups: list[_Gro
         if name != old_name:
             renamed.append(place)
         if track.drum != (place % 16 in drums):
+            if len(drums) == 16 and not track.drum:
+                raise Unwritable("all its channels are for drums")
             channels[place] = DRUM_CHANNEL if track.drum else free_channel(places, drums)
     pedals: Counter[tuple[float, int, int]] = Counter()
     for track in document.tracks:  # tracks of one part share its pedals

@@ -131,6 +131,17 @@ def test_without_a_deleted_track_the_others_stay_byte_for_byte():
         assert [c for c in MidiFile(written.data).chunks if c in chunks] == others
 
 
+def test_a_part_of_a_file_whose_channels_are_all_for_drums_becomes_pitched_in_a_new_file():
+    xg = [mido.Message("sysex", data=(67, 16, 76, 8, channel, 7, 2)) for channel in range(16)]
+    data = saved([*((0, message) for message in xg), *NOTE])
+    document = exchange.document_of(midi.read(data))
+    assert document.tracks[0].drum
+    document.apply(Change(tracks=(document.tracks[0]._replace(drum=False),)))
+    written = original.write(document, data)
+    assert "all its channels are for drums" in written.losses[0]
+    assert not midi.read(written.data).notes["drum"].any()
+
+
 def test_markers_and_lyrics_are_written_into_a_file_without_notes():
     data = saved([])
     document = exchange.document_of(midi.read(data))
