@@ -1,4 +1,4 @@
-"""The routes of the studio (HTTP): to sessions, the composer, exports and training."""
+"""The HTTP routes of the studio: sessions, composing, exports and training."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ from musictx.studio.change import Change, Seconds, clean_name, parse_change
 from musictx.studio.composer import Composer
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused, validate
-from musictx.studio.events import Hub, message
+from musictx.studio.events import Hub, encode_event
+from musictx.studio.exchange import chords_of, parse_chord
 from musictx.studio.exports import TYPES, Export, Exports
 from musictx.studio.guard import Guard, Handler
 from musictx.studio.models import options_json
 from musictx.studio.session import ID, Session, Sessions
 from musictx.studio.takes import acceptance
-from musictx.studio.timing import retimed
+from musictx.studio.timing import timing_change
 from musictx.studio.training import Trainings
 
 PAGE = Path(__file__).resolve().parent / "page"
-#: Seconds between messages that keep a stream of events open.
+#: Seconds after which a message keeps an idle stream of events open.
 KEEP_ALIVE_SECONDS = 15.0
 #: Seconds in which the body of a request must arrive.
 BODY_SECONDS = 30.0
@@ -44,7 +45,8 @@ JSON = dict[str, Any]
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """The query of an export: a part of the piece, in seconds, and a proposal to be included."""
+    """The query of an export: an excerpt of the piece, in seconds, and a ``proposal`` of a ``take``
+    to be included. None: the start, the end, no proposal."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -55,13 +57,13 @@ class ExportOptions:
 
 
 class Studio:
-    """The studio as an application of aiohttp, ``app``, made inside its event loop. Everything that
-    reads or writes a file runs in a thread, so that the event loop answers other requests
-    meanwhile. Start ``composer`` once the server listens."""
+    """The studio as an application of aiohttp, ``app``. Create it inside the event loop, and start
+    its ``composer`` once the server listens. Everything that reads or writes a file runs in a
+    thread, so that the event loop can answer other requests."""
 
     def __init__(self, config: StudioConfig) -> None:
         self._config = config
-        # Sound takes seconds; in a thread of its own it does not delay other requests.
+        # Rendering takes seconds; in a thread of its own it does not delay other requests.
         self._sound_thread = ThreadPoolExecutor(1, "sound")
         folder = Path(config.folder).expanduser().resolve()
         self.sessions = Sessions(folder, config.limits)
@@ -70,7 +72,7 @@ class Studio:
         self.hub = Hub()
         self.composer = Composer(self.hub.publish, config)
         for name, model in self.training.models().items():
-            with contextlib.suppress(UserError):  # a damaged model is left out
+            with contextlib.suppress(UserError):  # damaged models are left out
                 self.composer.models.add(name, model)
         self._closing = False
         guard = Guard(config.host, (folder, PAGE.parents[1]))
@@ -83,12 +85,12 @@ class Studio:
         self.app.add_routes([*self.routes(), web.get("/", self._index), web.static("/page", PAGE)])
 
     async def _end_streams(self, app: web.Application) -> None:
-        """End streams of events, and exports, before the server waits for open connections."""
+        """End event streams and exports, since the server waits for open connections."""
         self._closing = True
         self.hub.close()
 
     async def _close(self, app: web.Application) -> None:
-        """End the composer, training and exports."""
+        """End the composer and the training, and delete exported files."""
         await asyncio.to_thread(self.composer.close)
         await asyncio.to_thread(self.training.close)
         self._sound_thread.shutdown(cancel_futures=True)
@@ -110,9 +112,9 @@ class Studio:
             delete(SESSION, on_session(self._delete)),
             post(f"{SESSION}/restore", plain(lambda data: self.sessions.restore(data["session"]))),
             get(f"{SESSION}/chords", on_session(_chords)),
-            get(f"{SESSION}/chord", on_session(_chord)),
+            get(f"{SESSION}/chord", on_session(lambda s, data: parse_chord(data.get("text", "")))),
             get(f"{SESSION}/controllers", on_session(_controllers)),
-            post(f"{SESSION}/ops", on_session(_do)),
+            post(f"{SESSION}/ops", on_session(_apply)),
             post(f"{SESSION}/undo", on_session(lambda s, data: s.undo(data.get("revision")))),
             post(f"{SESSION}/redo", on_session(lambda s, data: s.redo(data.get("revision")))),
             post(f"{SESSION}/timing", on_session(_retime)),
@@ -130,7 +132,7 @@ class Studio:
             get("/api/training/samples/{step:[0-9]{1,9}}.{kind:mid|wav|png}", sample),
         ]
 
-    # ------------------------------------------------------------------------ requests and answers
+    # ---------------------------------------------------------------------- requests and responses
 
     async def _index(self, request: web.Request) -> web.FileResponse:
         return web.FileResponse(PAGE / "index.html")
@@ -138,19 +140,19 @@ class Studio:
     def _route(
         self, function: Callable[[JSON], Any], status: int = 200, *, is_file: bool = False
     ) -> Handler:
-        """Return a handler that calls ``function(data)`` in a thread and answers with its result as
-        JSON; None gives status 204. ``data`` is the JSON of the body, with the query and the named
-        parts of the path. A body that ``is_file`` is its entry "file"."""
+        """Return a handler that calls ``function(data)`` in a thread, and responds with the result
+        as JSON, or with status 204 for None. ``data`` has the query, the named parts of the path,
+        and the JSON object in the body. If ``is_file``, ``data["file"]`` is the body instead."""
 
         async def handler(request: web.Request) -> web.StreamResponse:
             body = b"" if request.method == "GET" else await self._body(request)
 
-            def answer() -> str:
-                content = {"file": body} if is_file else _parsed(body)
+            def call() -> str:
+                content = {"file": body} if is_file else _parse_object(body)
                 result = function({**request.query, **content, **request.match_info})
                 return json.dumps(result, separators=(",", ":"), allow_nan=False)
 
-            text = await asyncio.to_thread(answer)
+            text = await asyncio.to_thread(call)
             if text == "null":
                 return web.Response(status=204)
             return web.json_response(text=text, status=status)
@@ -161,22 +163,21 @@ class Studio:
         self, function: Callable[[Session, JSON], Any], status: int = 200
     ) -> Handler:
         """Return a handler, as :meth:`_route` does, that calls ``function(session, data)`` with the
-        session that the path names. If the document is another afterwards, all its pages know."""
+        session that the path names. If this changes the document, notify all pages of it."""
 
         def call(data: JSON) -> Any:
             session = self.sessions.get(data.pop("session"))
-            before = session.document
-            answer = function(session, data)
-            if session.document is not before:
-                document = {"revision": session.document.revision}
-                self.hub.publish(session.id, "document", document)
-            return answer
+            old_document = session.document
+            result = function(session, data)
+            if session.document is not old_document:
+                self.hub.publish(session.id, "document", {"revision": session.document.revision})
+            return result
 
         return self._route(call, status)
 
     async def _body(self, request: web.Request) -> bytes:
-        """Return the whole body. Raise :class:`Refused` if it is larger than an upload may be,
-        before all of it is read, or if it does not arrive in time."""
+        """Return the body. Raise :class:`Refused` as soon as it is larger than an upload may be, or
+        if it does not arrive in time."""
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 return await request.read()
@@ -185,7 +186,7 @@ class Studio:
             sentence = f"this is larger than {size}, which is what the studio takes"
             raise Refused(sentence, 413) from None
         except TimeoutError:
-            sentence = f"it did not arrive within {BODY_SECONDS:g} seconds; try again"
+            sentence = f"the data did not arrive within {BODY_SECONDS:g} seconds; try again"
             raise Refused(sentence, 408) from None
 
     # -------------------------------------------------------------------------------- sessions
@@ -220,9 +221,9 @@ class Studio:
     # --------------------------------------------------------------------------------- exports
 
     def _file_route(self, function: Callable[[JSON], Export]) -> Handler:
-        """Return a handler that answers with the file of the export ``function(data)``, unless the
-        page stops waiting before it is written. ``data`` is the query, with the named parts of the
-        path; a ``name`` in the path is that of the download."""
+        """Return a handler that responds with the file of the export ``function(data)``, unless the
+        page stops waiting before it is written. ``data`` has the query and the named parts of the
+        path. A ``name`` among these is the name of the download."""
 
         async def handler(request: web.Request) -> web.FileResponse:
             kind = request.match_info["kind"]
@@ -231,12 +232,12 @@ class Studio:
                 if request.transport is None or self._closing:
                     raise Refused("the page has stopped waiting for this file", 499)
 
-            def file() -> Path:
+            def write() -> Path:
                 export = function({**request.query, **request.match_info})
                 return self.exports.file(str(request.rel_url), export, check_waiting)
 
-            threads = self._sound_thread if kind == "wav" else None
-            path = await asyncio.get_running_loop().run_in_executor(threads, file)
+            executor = self._sound_thread if kind == "wav" else None
+            path = await asyncio.get_running_loop().run_in_executor(executor, write)
             headers = {"Content-Type": TYPES[kind]}
             if "name" in request.match_info:
                 name = re.split(r"[/\\]", request.match_info["name"])[-1]
@@ -252,8 +253,8 @@ class Studio:
 
     def _export(self, data: JSON) -> Export:
         """Return the export of a session that ``data`` describes."""
-        session, path = self.sessions.get(data["session"]), ("session", "name", "kind")
-        query = {name: value for name, value in data.items() if value and name not in path}
+        session, in_path = self.sessions.get(data["session"]), ("session", "name", "kind")
+        query = {name: value for name, value in data.items() if value and name not in in_path}
         options = validate(ExportOptions, query)
         document = session.document
         revision = document.revision
@@ -261,9 +262,8 @@ class Studio:
             _, proposal = session.takes.proposal(options.take, options.proposal)
             document = document.copy()
             document.apply(acceptance(document, options.take, proposal))
-        part = options.begin, options.end
-        opened = session.opened_file()
-        return Export(revision, data["kind"], document, document.name, *part, opened)
+        times, opened = (options.begin, options.end), session.opened_file()
+        return Export(revision, data["kind"], document, document.name, *times, opened)
 
     def _losses(self, data: JSON) -> JSON:
         return {"losses": self._export(data | {"kind": "mid"}).midi().losses}
@@ -276,7 +276,7 @@ class Studio:
         return {"model": folder.parent.name}
 
     def _sample(self, data: JSON) -> Export:
-        """Return the export of a sample of the training."""
+        """Return the export of the sample that the training composed after a step."""
         score, name = self.training.sample(int(data["step"]))
         command = self.training.json()["command"]
         return Export(command, data["kind"], exchange.document_of(score), name)
@@ -284,14 +284,15 @@ class Studio:
     # ---------------------------------------------------------------------------------- events
 
     async def events(self, request: web.Request) -> web.StreamResponse:
+        """Respond with the stream of events of a session, which begins with its takes."""
         session = await asyncio.to_thread(self.sessions.get, request.match_info["session"])
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         response = web.StreamResponse(headers=headers)
-        with self.hub.connected(session.id) as page:
+        with self.hub.connect(session.id) as page:
             try:
                 await response.prepare(request)
                 takes = await asyncio.to_thread(self.composer.takes, session)
-                await response.write(message("takes", takes))
+                await response.write(encode_event("takes", takes))
                 while True:
                     try:
                         async with asyncio.timeout(KEEP_ALIVE_SECONDS):
@@ -302,25 +303,21 @@ class Studio:
                         return response
                     async with asyncio.timeout(KEEP_ALIVE_SECONDS):
                         await response.write(data)
-            except (TimeoutError, ConnectionError):  # the page reads no more, or is closed
+            except (TimeoutError, ConnectionError):  # the page no longer reads, or is closed
                 if request.transport is not None:
                     request.transport.abort()
                 return response
 
 
-def _chords(session: Session, query: JSON) -> Any:
-    return exchange.chords_of(session.document, "symbols" in query)
-
-
-def _chord(session: Session, query: JSON) -> JSON:
-    return exchange.chord_named(query.get("text", ""))
+def _chords(session: Session, data: JSON) -> Any:
+    return chords_of(session.document, "symbols" in data)
 
 
 def _controllers(session: Session, data: JSON) -> Any:
     return original.controllers_of(session.document, session.opened_file())
 
 
-def _do(session: Session, data: JSON) -> JSON:
+def _apply(session: Session, data: JSON) -> JSON:
     revision = data.pop("revision", None)
     return session.do(parse_change(data), revision)
 
@@ -329,25 +326,25 @@ def _accept(session: Session, data: JSON) -> JSON:
     """Add the notes of a proposal, as one operation, and return the document."""
     revision = data.get("revision")
     take, proposal = session.takes.proposal(int(data["take"]), data.get("proposal", 1))
-    session.do(acceptance(session.at(revision), take.id, proposal, take.label), revision)
+    session.do(acceptance(session.document_at(revision), take.id, proposal, take.label), revision)
     return session.json()
 
 
 def _retime(session: Session, data: JSON) -> JSON:
     """Change tempo, meter or key, as one operation, and return the document."""
     revision = data.pop("revision", None)
-    change = retimed(session.at(revision), data)
+    change = timing_change(session.document_at(revision), data)
     if change != Change(change.label):
         session.do(change, revision)
     return session.json()
 
 
-def _parsed(body: bytes) -> JSON:
-    """Return the JSON object in a body; an empty body is an empty object."""
+def _parse_object(body: bytes) -> JSON:
+    """Return the JSON object in a body, {} for an empty body."""
     try:
         content = json.loads(body or b"{}")
     except (ValueError, RecursionError):
-        raise Refused("this is no JSON") from None
+        raise Refused("this is not JSON") from None
     if not isinstance(content, dict):
         raise Refused("expected a JSON object")
     return content

@@ -1,7 +1,6 @@
-"""One operation on a document, as a value: what it removes, adds and changes. Operations from JSON
-are checked against the types of their fields.
+"""One operation on a document, as a value: what it removes, adds and changes.
 
-An operation is saved together with its inverse, so that a history can be read in both directions.
+An operation is saved together with its inverse, so that it can be undone and redone.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from musictx.studio.errors import Refused, adapter, validate
 
 #: The most characters of a name; longer ones are cut.
 LONGEST_NAME = 80
-#: Settings of the mixer -> their MIDI controllers.
+#: {setting of the mixer: its MIDI controller}
 MIXER = {"volume": 7, "pan": 10, "reverb": 91}
 #: Fields whose rows are (seconds, text).
 TEXTS = ("markers", "lyrics")
-#: Fields of a change that replace the whole field of the document, also by an empty value.
+#: Fields of a change that replace the field of the document as a whole.
 WHOLE = ("tracks", "pedals", "tempos", "meters", "keys", "fermatas", *TEXTS, "favourites", "name")
 
 
 def clean_name(text: str) -> str:
-    """Return ``text`` as one line of printable characters, of at most :data:`LONGEST_NAME`."""
+    """Return ``text`` as one line of at most :data:`LONGEST_NAME` printable characters."""
     printable = "".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in text)
     return " ".join(printable.split())[:LONGEST_NAME].strip()
 
@@ -49,14 +48,14 @@ Byte = Annotated[int, Field(ge=0, le=127)]
 Velocity = Annotated[int, Field(ge=1, le=127)]
 TrackId = Annotated[int, Field(ge=0, le=65_534)]
 Name = Annotated[str, AfterValidator(clean_name)]
-#: (start, end, pitch, velocity, track), seconds from the start of the piece.
+#: (start, end, pitch, velocity, track id), in seconds from the start of the piece.
 Note = Annotated[tuple[Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(_check_times)]
-#: (id, start, end, pitch, velocity, track)
+#: (number of the note, start, end, pitch, velocity, track id)
 NamedNote = Annotated[
     tuple[Number, Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(_check_times)
 ]
 #: Tempo (seconds, quarter notes a minute), meter (seconds, numerator, denominator) and key
-#: (seconds, sharps, minor) have the bounds of files, which may have extreme values.
+#: (seconds, sharps or -flats, minor) allow the extreme values that files may have.
 Tempo = tuple[Seconds, Annotated[float, Field(ge=1e-9, le=1e12, allow_inf_nan=False)]]
 Meter = tuple[
     Seconds,
@@ -64,14 +63,14 @@ Meter = tuple[
     Annotated[int, Field(ge=1, le=65_535)],
 ]
 Key = tuple[Seconds, Annotated[int, Field(ge=-128, le=127)], bool]
+#: (seconds, value of the sustain pedal, track id)
 Pedal = tuple[Seconds, Byte, TrackId]
 Text = tuple[Seconds, Name]
 
 
 class Track(NamedTuple):
-    """A part of the piece; ``name`` may be empty. ``volume`` to ``solo`` are its settings in the
-    mixer, in MIDI values. An ``added`` track is not from the opened file, even if the file had a
-    track with this id."""
+    """A track of the piece; ``name`` may be empty. ``volume``, ``pan`` and ``reverb`` are MIDI
+    values. An ``added`` track is not from the opened file, even if its id was used there."""
 
     id: TrackId
     name: Name = ""
@@ -86,16 +85,16 @@ class Track(NamedTuple):
 
     @property
     def kind(self) -> tuple[str, int, bool]:
-        """Name, program and drums, without the mixer."""
+        """Name, program and whether it is for drums."""
         return self.name, self.program, self.drum
 
 
 class Accepted(NamedTuple):
     """A proposal that is in the piece.
 
-    first, amount   the number of its first note, and how many notes it added
+    first, amount   the number of the first note that it added, and the count of these notes
     replaced        the notes that it replaced. They return if another proposal of the same take is
-                    accepted instead, unless that proposal replaces them, too
+                    accepted instead, unless that proposal also replaces them
     removed_tracks  the tracks that it removed, which return with their notes
     """
 
@@ -111,11 +110,12 @@ class Accepted(NamedTuple):
 class Change:
     """One operation.
 
-    add, change      new notes, and the new values of notes
-    remove, lock, unlock    numbers of notes
-    accept, reject   the proposals that are added to the piece or removed from it
-    name and all that follow    the new value of the whole field (:data:`WHOLE`), which may be
-                     empty; None leaves the field as it is
+    label                 a description for the user
+    add, change           new notes, and existing notes with their new values
+    remove, lock, unlock  numbers of notes
+    accept, reject        the proposals that become part of the piece, or no longer are
+    all other fields      the new value of the field of the document (:data:`WHOLE`), which may be
+                          empty; None leaves it as it is
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -141,7 +141,7 @@ class Change:
 
     @property
     def added_numbers(self) -> tuple[int, ...]:
-        """The numbers of the notes that it adds."""
+        """The numbers of the new notes."""
         return tuple(number for number, *_ in self.add)
 
     def json(self) -> dict[str, Any]:
@@ -151,7 +151,8 @@ class Change:
 
 
 def parse_change(data: Any) -> Change:
-    """Return the change that a page requests, which may not accept proposals."""
+    """Return the change that a page requests. Raise :class:`Refused` if it accepts proposals, which
+    is done through their take, or is invalid."""
     change = validate(Change, data)
     if change.accept or change.reject:
         raise Refused("accept: proposals are accepted by their take")

@@ -1,7 +1,7 @@
-"""The thread that composes; only this thread uses torch and the models.
+"""The thread that composes. Only this thread uses torch and the models.
 
-Takes are composed in the order of their requests. What a page sees of a take is changed under one
-lock, and published afterwards.
+Takes are composed in the order of their requests. The state of a take that pages see is changed
+under one lock, and then published.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from musictx.studio.request import command_line, command_of, label, parse_reques
 from musictx.studio.session import Session
 from musictx.studio.takes import Proposal, Take, save, stem
 
-#: The number of takes of one session that may wait.
+#: The most takes of one session that may wait.
 MOST_WAITING = 8
-#: Seconds that the studio waits for the thread when it closes.
-LEAVE_SECONDS = 5.0
+#: Seconds in which the thread may end when the studio closes.
+CLOSE_SECONDS = 5.0
 
 
-class QueuedTake(NamedTuple):
-    """A take in the queue."""
+class Job(NamedTuple):
+    """A take in the queue, with its session and its input."""
 
     session: Session
     take: Take
@@ -46,16 +46,16 @@ class QueuedTake(NamedTuple):
 class Composer:
     """Composes the takes of all sessions. Thread-safe, as is ``publish``.
 
-    After :meth:`start` the default model is loaded and tried, other models at their first use.
-    Raises :class:`UserError` if ``config`` names no model.
+    The thread first loads and tries the default model; other models are loaded at their first use.
+    Raises :class:`UserError` if the model of ``config`` does not exist.
     """
 
     def __init__(self, publish: Publish, config: StudioConfig) -> None:
         self._publish, self._config = publish, config
         self.models = Models(config)
         self._lock = threading.Condition()
-        self._waiting: list[QueuedTake] = []  # in the order of requests
-        self._composing: QueuedTake | None = None
+        self._waiting: list[Job] = []  # in the order of requests
+        self._composing: Job | None = None
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="composer", daemon=True)
 
@@ -71,17 +71,16 @@ class Composer:
             return [take.json() for _, take in sorted(session.takes.items())]
 
     def submit(self, session: Session, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Queue the request ``data`` of a page, and return the new take, whose files are on disk.
-
-        Raise :class:`Refused`, or another :class:`UserError`, in one sentence."""
+        """Queue a take for the request ``data`` of a page, save it, and return it as JSON. Raise
+        :class:`Refused`, or another :class:`UserError`, if it cannot be composed."""
         revision = data.get("revision")
-        document = session.document if revision is None else session.at(revision)
+        document = session.document if revision is None else session.document_at(revision)
         music = music_of(document)
         request, model = parse_request(data, self.models, document.duration, music)
         source = prepare(document, request, model)
         request = source.request
-        # Both locks until the take is in the queue, so that nothing is written for a take that
-        # is refused, or into a session that is deleted meanwhile.
+        # Both locks are held until the take is in the queue, so that no files are written for a
+        # take that is refused, or into a session that is deleted meanwhile.
         with self._lock, session.locked_folder() as folder:
             if self._closing:
                 raise Refused("the studio is closing", 503)
@@ -110,13 +109,13 @@ class Composer:
             )
             save(folder, take)
             session.takes[number] = take
-            self._waiting.append(QueuedTake(session, take, source))
+            self._waiting.append(Job(session, take, source))
             self._lock.notify()
             self._publish_places()
             return take.json()
 
     def cancel(self, session: Session, number: int) -> None:
-        """Stop a take that waits or is being composed; hide any other take."""
+        """Stop a take that waits or is being composed. Hide a take that is finished."""
         with self._lock:
             take = session.takes.get(number)
             if take is None:
@@ -134,22 +133,22 @@ class Composer:
         with self._lock:
             self._closing = True
             for job in (*self._waiting, self._composing):
-                if job is not None and job.take.running:  # it may have just been finished
+                if job is not None and job.take.running:  # it may have just finished
                     self.cancel(job.session, job.take.id)
             self._lock.notify()
         if self._thread.is_alive():
-            self._thread.join(LEAVE_SECONDS)
+            self._thread.join(CLOSE_SECONDS)
 
     # ----------------------------------------------------------------------- saving and publishing
 
     def _save(self, session: Session, take: Take, proposal: Proposal | None = None) -> None:
-        """Save a take, then publish it, after the ``proposal`` that is finished."""
+        """Save a take, then publish its newly finished ``proposal``, if any, and the take."""
         try:
             with session.locked_folder() as folder:
                 save(folder, take)
         except Refused:  # the session was deleted meanwhile
             return
-        except UserError as error:  # the disk is full: the take is published all the same
+        except UserError as error:  # such as a full disk: the take is published all the same
             print(f"musictx studio: {self._sentence(error)}", file=sys.stderr)
         if proposal is not None:
             data = {"take": take.id, "proposal": vars(proposal).copy()}
@@ -157,7 +156,7 @@ class Composer:
         self._publish(session.id, "take", take.json(notes=False))
 
     def _publish_places(self) -> None:
-        """Publish the takes whose place in the queue has changed."""
+        """Number the takes in the queue, and publish those whose place has changed."""
         for place, job in enumerate(self._waiting, 1):
             if job.take.place != place:
                 job.take.place = place
@@ -185,7 +184,7 @@ class Composer:
             self._compose(job)
 
     def _warm_up(self) -> None:
-        """Load the default model and the modules for composing, and try the model."""
+        """Load the modules for composing and the default model, and compose with it once."""
         from musictx.apps.generate import generate
         from musictx.config import GenerateConfig
         from musictx.studio import performing  # noqa: F401
@@ -193,7 +192,7 @@ class Composer:
         model = self.models.choose(self.models.default, "new")
         generate(model.bundle, GenerateConfig(seconds=0.3))
 
-    def _compose(self, job: QueuedTake) -> None:
+    def _compose(self, job: Job) -> None:
         from musictx.studio.performing import Cancelled, Performance
 
         message = "it was not finished"
@@ -217,22 +216,22 @@ class Composer:
                 self._save(job.session, job.take)
             self._publish_places()
 
-    def _finish(self, job: QueuedTake, proposal: Proposal, score: Score) -> None:
+    def _finish(self, job: Job, proposal: Proposal, score: Score) -> None:
         """Write the file of a finished proposal, then publish the proposal."""
         take = job.take
         with self._lock:
             if not take.running:
                 return
-            # A session that was deleted meanwhile gets no file.
+            # Nothing is written into a session that was deleted meanwhile.
             with contextlib.suppress(Refused), job.session.locked_folder() as folder:
                 name = f"{stem(take.id)}-{proposal.number}.mid"
                 write_bytes(folder / "takes" / name, midi.to_bytes(score))
-            done = [other for other in take.proposals if other.state == "done"]
-            for other in done:
+            finished = [other for other in take.proposals if other.state == "done"]
+            for other in finished:
                 if other.notes and other.notes == proposal.notes:
                     proposal.remark = f"the same notes as proposal {other.number}"
             take.proposals[proposal.number - 1] = proposal
-            if len(done) + 1 == len(take.proposals):
+            if len(finished) + 1 == len(take.proposals):
                 take.progress = 1.0
                 take.finish("done")
             self._save(job.session, take, proposal)

@@ -10,7 +10,7 @@ from musictx.config.limits import HELP, ServerLimits
 
 #: Values of ``host`` for all addresses of the machine.
 EVERYWHERE = ("0.0.0.0", "::", "")
-#: The share of its notes that a variation keeps, an option of no command.
+#: The share of notes that a variation keeps. Only the page has this option, no command.
 KEEP = option(
     0.5,
     "how many of the selected notes stay as they are: the seed draws which",
@@ -20,8 +20,8 @@ KEEP = option(
 
 @dataclass
 class StudioLimits(ServerLimits):
-    """Limits for files that are opened in the studio. They are lower than for other commands, since
-    a page shows the whole piece."""
+    """Limits for files that the studio opens. They are lower than those of other commands, since a
+    page shows the whole piece."""
 
     midi_mb: int = option(16, "size of an upload, MB", low=1)
     xml_mb: int = option(32, "size of a MusicXML document, unpacked if it is zipped, MB", low=1)

@@ -1,7 +1,7 @@
-"""The music that a page shows, as an object that operations change; it does not depend on files.
+"""The piece that a page shows, as an object that operations change.
 
-Each note has a number that is never used again, so that a page, a proposal and the history always
-refer to the same note.
+Each note has a number that is never reused, so that a page, a proposal and the history always mean
+the same note.
 """
 
 from __future__ import annotations
@@ -20,12 +20,10 @@ from musictx.studio.change import WHOLE, Accepted, Change, NamedNote, Note, Numb
 from musictx.studio.config import StudioLimits
 from musictx.studio.errors import Refused, validate
 
-#: Seconds by which a note may begin before the bar line that it belongs to.
+#: Seconds by which a note may start before its bar and still count as in it.
 EARLY = 0.1
 #: The slowest and fastest tempo that a MIDI file can hold, in quarter notes a minute.
 SLOWEST, FASTEST = 3.6, 6e7
-
-
 Value = TypeVar("Value")
 
 
@@ -33,12 +31,13 @@ Value = TypeVar("Value")
 class Document:
     """A piece as the studio keeps it; times in seconds.
 
-    notes     number -> (start, end, pitch, velocity, track)
-    locked    numbers of the notes that composing does not change
-    next_id   the number of the next new note
-    accepted  the proposals in the piece, each with the notes that it added and replaced
-    fermatas, markers, lyrics, composer   see :class:`musictx.notes.Score`
+    revision    the count of operations so far, with undo and redo
+    notes       {number: (start, end, pitch, velocity, track id)}
+    locked      numbers of the notes that composing does not change
+    next_id     the number of the next new note
+    accepted    the proposals in the piece, each with the notes that it added and replaced
     favourites  (take, proposal) of the proposals that the user marked
+    fermatas, markers, lyrics, composer  as in :class:`musictx.notes.Score`
     """
 
     name: types.Name = ""
@@ -70,7 +69,7 @@ class Document:
         return Beats(Score(tempos=self.tempos, meters=self.meters))  # type: ignore[arg-type]
 
     def rows(self, numbers: Iterable[int] | None = None) -> list[NamedNote]:
-        """Return all notes, or the notes with these ``numbers``, sorted by start and number."""
+        """Return all notes (``None``) or those of these ``numbers``, by start and number."""
         numbers = self.notes if numbers is None else numbers
         rows = [(number, *self.notes[number]) for number in numbers]
         return sorted(rows, key=lambda row: (row[1], row[0]))
@@ -82,9 +81,8 @@ class Document:
         )
 
     def apply(self, change: Change) -> Change:
-        """Apply ``change``, and return the change that undoes it. Call :meth:`check` before, or
-        only :meth:`check_references` for a change from the history, which was checked when it was
-        saved."""
+        """Apply ``change``, and return the change that undoes it. First call :meth:`check`, or only
+        :meth:`check_references` for a change from the history, which was checked before."""
         inverse = self._inverse(change)
         for number in change.remove:
             del self.notes[number]
@@ -121,9 +119,8 @@ class Document:
         )
 
     def check(self, change: Change, limits: StudioLimits) -> Change:
-        """Return ``change`` in the form that can be applied: without the pedals of tracks that it
-        removes, and with ``added`` set in its tracks. Raise :class:`Refused`, in one sentence, if
-        it cannot be applied."""
+        """Return ``change`` ready to be applied: without the pedals of tracks that it removes, and
+        with ``added`` set in its tracks. Raise :class:`Refused` if it cannot be applied."""
         self.check_references(change)
         self._check_new(change)
         self._check_limits(change, limits)
@@ -140,7 +137,7 @@ class Document:
 
     def check_references(self, change: Change) -> None:
         """Raise :class:`Refused` unless the notes that ``change`` removes or changes exist, and
-        every note has a track afterwards."""
+        every note will have a track."""
         changed = [number for number, *_ in change.change]
         for field_name, numbers in (("remove", change.remove), ("change", changed)):
             _check_distinct(field_name, numbers)
@@ -160,7 +157,7 @@ class Document:
 
     def _check_new(self, change: Change) -> None:
         """Raise :class:`Refused` unless new notes have the next numbers, and notes that are locked
-        or unlocked exist. Notes that a rejected proposal had replaced return with their numbers."""
+        or unlocked exist. Notes that a rejected proposal had replaced keep their old numbers."""
         returning = {number for row in change.reject for number, *_ in row.replaced}
         returning -= self.notes.keys()
         new = sorted(number for number in change.added_numbers if number not in returning)
@@ -171,10 +168,10 @@ class Document:
             if number not in numbers_after:
                 raise Refused(f"lock: there is no note {number}")
         if change.name == "":
-            raise Refused("name: expected at least a letter")
+            raise Refused("name: expected at least one character")
 
     def _check_limits(self, change: Change, limits: StudioLimits) -> None:
-        """Raise :class:`Refused` if ``change`` makes the document larger than ``limits``."""
+        """Raise :class:`Refused` if the document would exceed ``limits`` after ``change``."""
         count = len(self.notes) - len(change.remove) + len(change.add)
         if count > limits.notes and change.add:
             raise Refused(f"{count} notes are more than the studio takes, {limits.notes}")
@@ -187,9 +184,9 @@ class Document:
             raise Refused(f"{len(change.tracks or ())} tracks are more than the studio takes")
         for time, bpm in set(change.tempos or ()) - {*self.tempos}:
             if not SLOWEST <= bpm <= FASTEST:
-                raise Refused(f"tempos: at {time:g} s {bpm:g}, expected {SLOWEST} to {FASTEST:g}")
+                raise Refused(f"tempos: {bpm:g} at {time:g} s: expected {SLOWEST} to {FASTEST:g}")
         if len(change.pedals or ()) > 10 * limits.notes:
-            raise Refused(f"pedals: more than {10 * limits.notes} movements")
+            raise Refused(f"pedals: more than {10 * limits.notes} pedal movements")
 
     def tracks_of(self, numbers: Iterable[int]) -> set[int]:
         """Return the ids of the tracks of the notes with these ``numbers``."""
@@ -211,17 +208,17 @@ class Document:
         fields["notes"] = {number: values for number, *values in state["notes"]}
         document = validate(cls, {**state, **fields})
         if document.next_id <= max(document.notes, default=-1):
-            raise Refused("next_id: there is a note of this number")
+            raise Refused("next_id: there is a note of this or a higher number")
         document.check_references(Change(tracks=document.tracks))
         return document
 
 
-#: The names of all fields but the notes.
+#: The names of all fields except ``notes``.
 FIELDS = tuple(f.name for f in dataclasses.fields(Document) if f.name != "notes")
 
 
 def _after(new: Value | None, old: Value) -> Value:
-    """Return the value that a field has after a change with the value ``new`` for it."""
+    """Return the value of a field after a change with the value ``new``: None changes nothing."""
     return old if new is None else new
 
 
@@ -233,8 +230,8 @@ def _check_distinct(field_name: str, numbers: Sequence[int]) -> None:
 def starts_inside(note: Note, begin: float, end: float) -> bool:
     """Return whether a note starts between the bar lines at ``begin`` and ``end`` seconds.
 
-    Players are not exact: a note that starts at most :data:`EARLY` seconds before a line, and
-    sounds longer after it than before it, counts as starting at the line."""
+    Players are not exact. So a note that starts at most :data:`EARLY` seconds before a bar line,
+    and sounds longer after it than before it, counts as starting at the bar line."""
     start, stop = note[:2]
 
     def starts_after(line: float) -> bool:

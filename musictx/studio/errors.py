@@ -1,4 +1,4 @@
-"""Errors that the studio answers with: a sentence, and an HTTP status."""
+"""Errors that the studio reports to pages: a sentence and an HTTP status."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from musictx.errors import UserError
 
 Value = TypeVar("Value")
 
-#: Type of a pydantic error that concerns the name of a field, not its value -> our sentence.
+#: {type of a pydantic error: our sentence} for errors about the name of a field, not its value.
 _NAME_ERRORS = {
-    "unexpected_keyword_argument": "there is no such part",
-    "extra_forbidden": "there is no such part",
+    "unexpected_keyword_argument": "there is no such field",
+    "extra_forbidden": "there is no such field",
     "missing_argument": "it is missing",
     "missing": "it is missing",
 }
-#: An absolute path of two or more parts; its last part may be shown.
+#: An absolute path of two or more parts. Its last part (the group) may be shown.
 _PATH = re.compile(r"(?<![\w.])(?:[A-Za-z]:)?(?:[\\/][^\s\\/:'\",]+)+[\\/]([^\s\\/:'\",]+)")
 
 
 def remove_paths(sentence: str, folders: Iterable[Path] = ()) -> str:
-    """Return ``sentence`` on one line without absolute paths, which a page must not see. Paths in
-    one of the ``folders`` become relative to it; of other paths only the last part is left."""
+    """Return ``sentence`` on one line, without absolute paths, which a page must not see. Paths in
+    one of the ``folders`` become relative to it. Other paths are cut to their last part."""
     for folder in folders:
         sentence = sentence.replace(f"{folder}{os.sep}", "").replace(str(folder), "the folder")
     return " ".join(_PATH.sub(r"\1", sentence).split())
@@ -50,8 +50,8 @@ def adapter(kind: type[Value]) -> TypeAdapter[Value]:
 
 
 def validate(kind: type[Value], data: Any) -> Value:
-    """Return ``data``, from JSON, as an object of the class ``kind``, by the types of its fields.
-    Raise :class:`Refused` with a sentence such as "add.0.3=128: expected less than or equal to
+    """Return the JSON value ``data`` as an object of the class ``kind``. Raise :class:`Refused`
+    unless it has the types of its fields, such as "add.0.3=128: expected less than or equal to
     127"."""
     try:
         return adapter(kind).validate_python(data)  # type: ignore[arg-type]

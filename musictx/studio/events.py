@@ -8,13 +8,13 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-#: The most events that wait for a page. A page that falls further behind is disconnected; when it
+#: The most events that wait for a page. A page that falls further behind is disconnected. When it
 #: connects again, it gets the whole state.
 MOST_WAITING = 1000
 #: The function :meth:`Hub.publish`.
 Publish = Callable[[str, str, Any], None]
-#: The messages to a page; the last one is None.
-Page = asyncio.Queue[bytes | None]
+#: The messages for a page. None: the stream ends.
+PageQueue = asyncio.Queue[bytes | None]
 
 
 class Hub:
@@ -22,24 +22,25 @@ class Hub:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._pages: dict[Page, str] = {}  # page -> id of the session that it shows
+        self._pages: dict[PageQueue, str] = {}  # page -> id of the session that it shows
 
     def publish(self, session: str, kind: str, data: Any) -> None:
-        """Send an event to every page that shows the session of this id. Thread-safe."""
+        """Send the event ``kind`` with the JSON ``data`` to every page that shows the session of
+        this id. Thread-safe."""
         with contextlib.suppress(RuntimeError):  # the loop is closed: no page is connected
-            self._loop.call_soon_threadsafe(self._send, session, message(kind, data))
+            self._loop.call_soon_threadsafe(self._send, session, encode_event(kind, data))
 
     def _send(self, session: str, data: bytes) -> None:
-        for page in [page for page, shown in self._pages.items() if shown == session]:
+        for page in [page for page, session_id in self._pages.items() if session_id == session]:
             try:
                 page.put_nowait(data)
             except asyncio.QueueFull:
                 self._disconnect(page)
 
     @contextlib.contextmanager
-    def connected(self, session: str) -> Iterator[Page]:
-        """Yield the messages to a page, which is connected until the block ends."""
-        page: Page = asyncio.Queue(MOST_WAITING)
+    def connect(self, session: str) -> Iterator[PageQueue]:
+        """Connect a page until the block ends, and yield the queue of its messages."""
+        page: PageQueue = asyncio.Queue(MOST_WAITING)
         self._pages[page] = session
         try:
             yield page
@@ -51,14 +52,14 @@ class Hub:
         for page in [*self._pages]:
             self._disconnect(page)
 
-    def _disconnect(self, page: Page) -> None:
+    def _disconnect(self, page: PageQueue) -> None:
         del self._pages[page]
         while not page.empty():
             page.get_nowait()
         page.put_nowait(None)
 
 
-def message(kind: str, data: Any) -> bytes:
-    """Return one event in the format of the protocol."""
+def encode_event(kind: str, data: Any) -> bytes:
+    """Return an event in the format of server-sent events."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return f"event: {kind}\ndata: {text}\n\n".encode()

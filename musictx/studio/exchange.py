@@ -1,5 +1,5 @@
-"""A file or a Score as a document, and back; what a page shows of a document: chords, bars and
-beats."""
+"""Converts files and Scores to documents, and documents to Scores and to the JSON for a page, with
+chords, bars and beats."""
 
 from __future__ import annotations
 
@@ -27,38 +27,39 @@ from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.timing import timings
 
-#: Fields of a document that its Score takes over unchanged.
+#: Fields that a document and its Score have in common.
 COPIED_FIELDS = ("pedals", *MARKS, "fermatas", *TEXTS, "ticks_per_quarter", "composer")
 #: The names of the tracks of a harmonised tune, sorted.
 VOICES = ["alto", "bass", "soprano", "tenor"]
-#: The number of bars that a page can show after the end.
+#: The number of bars after the end of the piece that a page can show.
 BARS_AFTER = 32
-#: The largest number of beats in a list: with a damaged tempo a piece has millions.
+#: The most beats that a page gets; with a damaged tempo a piece has millions.
 MOST_BEATS = 50_000
 #: Repairs (:mod:`musictx.midi.scan`) that lose music of the file.
 LOSSES = ("truncated track", "damaged track", "missing track")
 
 
 def title(name: str) -> str:
-    """Return a title for a piece from the ``name`` of its file, without folders and ending."""
+    """Return the title of a piece from the path ``name`` of its file: no folders, no ending."""
     file_name = clean_name(re.split(r"[/\\]", name)[-1])
     endings = "|".join(map(re.escape, SUFFIXES + CHORD_SUFFIXES))
     return re.sub(f"(?i)({endings})$", "", file_name) or "untitled"
 
 
 def suffix_of(data: bytes) -> str:
-    """Return the usual ending of a music file with this ``data``."""
+    """Return the usual ending of a music file with the content ``data``, such as ".mid"."""
     if data[:2] == b"PK":
         return ".mxl"
     return ".mid" if data[:4] in (b"MThd", b"RIFF") else ".musicxml"
 
 
 def opened(data: bytes, name: str, limits: StudioLimits) -> tuple[Document, str | None]:
-    """Return the document of a MIDI or MusicXML file, an empty document without ``data``, and a
-    remark: which part of a damaged file is lost, or which notation is not played as it is written.
+    """Return the document of a MIDI or MusicXML file with the content ``data`` (an empty document
+    for b"") and a remark for the user: what is lost of a damaged file, or which notation is not
+    played as written; None if all is there.
 
-    Raise :class:`Refused`, in a sentence that begins with ``name``, if the file is no music,
-    damaged or larger than ``limits``.
+    Raise :class:`Refused`, in a sentence that begins with ``name``, if the file is not music,
+    cannot be read, or exceeds ``limits``.
     """
     if not data:
         return Document(name=name), None
@@ -86,7 +87,7 @@ def opened(data: bytes, name: str, limits: StudioLimits) -> tuple[Document, str 
     lost = ", ".join(repair for repair in repairs if repair in LOSSES)
     remark = f"The file is damaged ({lost}). What could be read of it is here." if lost else None
     if repairs and is_notation:
-        remark = f"Not played as it is written: {'; '.join(repairs)}."
+        remark = f"Not played as written: {'; '.join(repairs)}."
     return document_of(score, clean_name(score.title) or name), remark
 
 
@@ -94,7 +95,7 @@ def document_of(score: Score, name: str = "") -> Document:
     """Return ``score`` as a document. A track with several programs becomes one track for each."""
     notes = score.notes
     parts, track_ids = np.unique(notes[["track", "drum", "program"]], return_inverse=True)
-    mixers = _mixers(score) if score.file else {}
+    mixers = _mixer_settings(score) if score.file else {}
     tracks = tuple(
         Track(i, clean_name(score.names.get(part, "")), program, bool(drum), **mixers.get(part, {}))
         for i, (part, drum, program) in enumerate(parts.tolist())
@@ -125,8 +126,8 @@ def document_of(score: Score, name: str = "") -> Document:
     )
 
 
-def _mixers(score: Score) -> dict[int, dict[str, Any]]:
-    """Return for each part of a MIDI file the mixer settings before its first note."""
+def _mixer_settings(score: Score) -> dict[int, dict[str, Any]]:
+    """Return {part: {setting: value}}, the mixer settings of a MIDI file at each first note."""
     settings = {number: name for name, number in MIXER.items()}
     mixers: defaultdict[int, dict[str, Any]] = defaultdict(dict)
     for (part, number), rows in controllers(score.file).items():
@@ -138,9 +139,9 @@ def _mixers(score: Score) -> dict[int, dict[str, Any]]:
 
 
 def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
-    """Return the (seconds, value) rows of each (part, controller number). ``data`` is a MIDI file
-    of format 0 or 1 without a container. A message in a MIDI track without notes on its channel
-    applies to all parts on that channel, as for pedals."""
+    """Return {(part, controller number): rows of (seconds, value)} of the MIDI file ``data``, which
+    has format 0 or 1 and no container. If a MIDI track has no notes on the channel of a message,
+    the message applies to all parts on that channel, as for pedals."""
     document = MidiFile(data)
     values: defaultdict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
     for track, chunk in enumerate(document.chunks):
@@ -154,12 +155,12 @@ def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
 
 
 def gains(document: Document) -> dict[int, tuple[float, float, float]]:
-    """Return (volume, panorama, reverb) of each track; the defaults are 1, 0 (centre) and 1."""
+    """Return {track: (gain, pan, reverb)}: from 0, default 1; -1 (left) to 1; from 0, default 1."""
     return {t.id: ((t.volume / 100) ** 2, t.pan / 64 - 1, t.reverb / 40) for t in document.tracks}
 
 
-def in_order(document: Document) -> Document:
-    """Return ``document`` with its tracks numbered in their order, as in a file."""
+def renumber_tracks(document: Document) -> Document:
+    """Return ``document`` with track ids 0, 1, 2, ... in the order of its tracks, as in a file."""
     new_ids = {track.id: n for n, track in enumerate(document.tracks)}
     if list(new_ids) == sorted(new_ids):
         return document
@@ -171,23 +172,23 @@ def in_order(document: Document) -> Document:
     )
 
 
-def audible(document: Document) -> list[int]:
-    """Return the numbers of the notes on audible tracks: solo tracks, or all that are not mute."""
+def audible_notes(document: Document) -> list[int]:
+    """Return the numbers of the notes on the solo tracks, or if none is solo, on unmuted tracks."""
     solo = any(track.solo for track in document.tracks)
     tracks = {track.id for track in document.tracks if (track.solo if solo else not track.mute)}
     return [number for number, note in document.notes.items() if note[4] in tracks]
 
 
 def shown_names(document: Document) -> dict[int, str]:
-    """Return the names that a page shows for the tracks that have none. Such a name is never
+    """Return {track: name} of the names that a page shows for tracks without a name. They are never
     written to a file, since models read the names of tracks."""
     names = part_names([(t.id, t.program, t.drum) for t in document.tracks], {})
     nameless = {track.id for track in document.tracks if not track.name}
     return {part[0]: name for part, name in names.items() if part[0] in nameless}
 
 
-def stored_names(change: Change, document: Document) -> Change:
-    """Return ``change`` from a page without the names that are only shown."""
+def remove_shown_names(change: Change, document: Document) -> Change:
+    """Return ``change``, from a page, without the names of :func:`shown_names`."""
     if change.tracks is None:
         return change
     shown = shown_names(document)
@@ -196,9 +197,8 @@ def stored_names(change: Change, document: Document) -> Change:
 
 
 def document_json(document: Document) -> dict[str, Any]:
-    """Return the document as JSON for a page, without its session and takes. Its field ``brought``
-    has for each accepted proposal, "take/proposal", the number of its first note, the count of
-    notes that it added, and the notes that it replaced."""
+    """Return the document as JSON for a page. The field ``brought`` is, for accepted proposals,
+    {"take/proposal": (number of its first note, count of its notes, notes that it replaced)}."""
     state = document.state()
     proposals = state.pop("accepted")
     accepted = {f"{a.take}/{a.proposal}": (a.first, a.amount, a.replaced) for a in proposals}
@@ -207,7 +207,7 @@ def document_json(document: Document) -> dict[str, Any]:
 
 
 def derived_json(document: Document) -> dict[str, Any]:
-    """Return, as JSON for a page, the values that any operation may change."""
+    """Return the derived values, which any operation may change, as JSON for a page."""
     shown = shown_names(document)
     return {
         "revision": document.revision,
@@ -221,9 +221,13 @@ def derived_json(document: Document) -> dict[str, Any]:
 
 
 def music_of(document: Document) -> str:
-    """Return the kind of music, by which a model is chosen: "chorale" if the tracks have the names
-    of the four voices; "beats" if the notes keep to the beats of the document, by the rule of all
-    commands, or if it has only chords or a few notes that are exactly on the grid; else "free"."""
+    """Return the kind of music, by which a model is chosen.
+
+    chorale  the tracks with notes have the names of the four voices
+    beats    the notes keep to the beats (:func:`~musictx.grid.grid_of`); fewer than ``FEWEST``
+             notes must be exactly on the grid. Or there are only chords
+    free     everything else
+    """
     if not document.notes and is_chart(score_of(document)):
         return "beats"
     used = document.tracks_of(document.notes)
@@ -240,7 +244,7 @@ def music_of(document: Document) -> str:
 
 
 def closest_grid(document: Document) -> str:
-    """Return the closest grid: "16" (sixteenths) or "8t" (triplets), as for ``quantise``."""
+    """Return the grid that fits best, as for ``quantise``: "16" (sixteenths) or "8t" (triplets)."""
     starts = np.array([values[0] for values in document.notes.values()])
     onsets = document.clock.quarters(starts)
     sixteenths, triplets = (
@@ -250,8 +254,8 @@ def closest_grid(document: Document) -> str:
 
 
 def markers_json(document: Document) -> dict[str, Any]:
-    """Return the markers as JSON for a page: ``chords`` as (seconds, text of the marker, chord
-    symbol), and ``sections`` as (seconds, text)."""
+    """Return the markers as JSON for a page: ``chords`` (seconds, text of the marker, chord
+    symbol), and all others as ``sections`` (seconds, text)."""
     chords = chord_markers(score_of(document, ()))
     symbols = {text: symbol_of(name_of(text.strip()) or "N") for text in chords}
     return {
@@ -262,8 +266,8 @@ def markers_json(document: Document) -> dict[str, Any]:
     }
 
 
-def chord_named(text: str) -> dict[str, str]:
-    """Return the ``name`` of a typed chord in markers; raise :class:`Refused` if there is none."""
+def parse_chord(text: str) -> dict[str, str]:
+    """Return {"name": text of the marker} for a typed chord; raise :class:`Refused` for others."""
     text = text.strip()
     name = name_of(text[:1].upper() + text[1:])
     if name is None:
@@ -272,8 +276,8 @@ def chord_named(text: str) -> dict[str, str]:
 
 
 def chords_of(document: Document, symbols: bool = False) -> list[tuple[Any, ...]]:
-    """Return the chords that the notes imply: seconds and name of each change, and with ``symbols``
-    the chord symbol, such as Am7. Empty if the component that finds chords is not installed."""
+    """Return the chords that the notes imply, (seconds, name) of each change, or with ``symbols``
+    (seconds, name, chord symbol such as Am7). Empty if ``musictx.songs`` is not installed."""
     if not registry.is_present("musictx.songs"):
         return []
     from musictx.songs.chord_estimation import recognised
@@ -284,52 +288,51 @@ def chords_of(document: Document, symbols: bool = False) -> list[tuple[Any, ...]
 
 
 def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:
-    """Return the document as a Score, with all notes or with the notes of these ``numbers``."""
+    """Return the document as a Score, with all notes (``None``) or those of these ``numbers``."""
     tracks = {track.id: track for track in document.tracks}
     notes = [
         (start, end, pitch, velocity, tracks[track].program, tracks[track].drum, track)
         for _, start, end, pitch, velocity, track in document.rows(numbers)
     ]
-    same: dict[str, Any] = {name: getattr(document, name) for name in COPIED_FIELDS}
+    copied: dict[str, Any] = {name: getattr(document, name) for name in COPIED_FIELDS}
     return Score(
         notes=np.array(notes, NOTE),
         names={track.id: track.name for track in document.tracks if track.name},
         title="" if document.name.lower() == "untitled" else document.name,
-        **same,
+        **copied,
     )
 
 
-def part_of(score: Score, begin: float, end: float) -> Score:
-    """Return the part of ``score`` from ``begin`` to ``end`` seconds, with times from ``begin`` on.
-    Notes are cut at both ends; the tempo, meter, key and pedals in force at ``begin`` are kept."""
+def excerpt(score: Score, begin: float, end: float) -> Score:
+    """Return ``score`` from ``begin`` to ``end`` seconds, with times counted from ``begin``. Notes
+    are cut at both ends; the tempo, meter, key and pedals in force at ``begin`` are kept."""
     notes = until(score, end).notes
-    cut = notes[(notes["end"] > begin) | (notes["start"] == begin)]
-    cut["start"] = np.maximum(cut["start"], begin)
+    notes = notes[(notes["end"] > begin) | (notes["start"] == begin)]
+    notes["start"] = np.maximum(notes["start"], begin)
     marks: dict[str, Any] = {}
     for name in TEXTS:
         marks[name] = tuple(row for row in getattr(score, name) if begin <= row[0] < end)
     for name in MARKS:
-        marks[name] = _in_force(getattr(score, name), begin, end)
+        marks[name] = _marks_between(getattr(score, name), begin, end)
     pedals = score.pedals
-    by_track = [_in_force(pedals[pedals["track"] == t], begin, end) for t in {*pedals["track"]}]
+    by_track = (pedals[pedals["track"] == track] for track in {*pedals["track"]})
     fermatas = tuple(time for time in score.fermatas if begin <= time < end)
-    pedals = np.concatenate([pedals[:0], *by_track])
-    part = dataclasses.replace(score, notes=cut, pedals=pedals, fermatas=fermatas, **marks)
-    return part.shifted(-begin)
+    pedals = np.concatenate([pedals[:0], *(_marks_between(p, begin, end) for p in by_track)])
+    cut = dataclasses.replace(score, notes=notes, pedals=pedals, fermatas=fermatas, **marks)
+    return cut.shifted(-begin)
 
 
-def _in_force(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
+def _marks_between(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
     """Return the mark in force at ``begin``, and all marks from there to ``end``."""
-    before = int(np.searchsorted(marks["time"], begin, side="right"))
-    return marks[max(before - 1, 0) : np.searchsorted(marks["time"], end)]
+    first = max(int(np.searchsorted(marks["time"], begin, side="right")) - 1, 0)
+    return marks[first : np.searchsorted(marks["time"], end)]
 
 
 def beats(document: Document) -> list[tuple[float, int, int]]:
     """Return (seconds, bar, beat) of every beat up to :data:`BARS_AFTER` bars after the end. Beats
     and bars count from 1; a pick-up is bar 0."""
     clock = document.clock
-    # A chart has only markers.
-    end = max([document.duration, *(time for time, _ in document.markers)])
+    end = max([document.duration, *(time for time, _ in document.markers)])  # a chart has no notes
     last = clock.bar(clock.quarters(end))[0] + BARS_AFTER
     rows: list[tuple[float, int, int]] = []
     bar = 1 - clock.pickup

@@ -23,26 +23,27 @@ from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.original import WrittenFile
 
-#: Ending -> media type.
+#: {ending of the file: media type}
 TYPES = {
     "mid": "audio/midi",
     "musicxml": "application/vnd.recordare.musicxml+xml",
     "wav": "audio/wav",
     "png": "image/png",
 }
-#: The number of files in the cache. An audio player requests a file in several parts; the cache
-#: avoids that the file is rendered for each part.
+#: The number of files in the cache. An audio player requests a file in several parts; thanks to the
+#: cache it is rendered only once.
 CACHED = 6
 
 
 @dataclass(frozen=True)
 class Export:
-    """A file that is made of a document, or of the part from ``begin`` to ``end`` seconds.
+    """A file to be written from a document, or from its excerpt from ``begin`` to ``end`` seconds.
 
-    version     of the music: a request with an equal address and version gets the cached file
+    version     the version of the music; the cache has a file for each address and version
     kind        one of :data:`TYPES`
     title       the name of the file, which a picture also shows
-    opened      the MIDI file that the document was read from; empty if there is none
+    begin, end  None: the start, or the end, of the piece
+    opened      the MIDI file that the document was read from; b"" if there is none
     """
 
     version: int | str
@@ -54,17 +55,18 @@ class Export:
     opened: bytes = b""
 
     def score(self) -> Score:
-        """Return the music of the file, with the tracks in the order of the document; for a sound
-        file only audible tracks. A chord chart becomes notes, as in ``musictx render``."""
-        ordered = exchange.in_order(self.document)
-        numbers = exchange.audible(ordered) if self.kind == "wav" else None
+        """Return the music of the file, with tracks in the order of the document. A sound file has
+        only the audible tracks. In sound and pictures the chords of a chart become notes. Raise
+        :class:`Refused` if the selected time is empty or has no notes to export."""
+        ordered = exchange.renumber_tracks(self.document)
+        numbers = exchange.audible_notes(ordered) if self.kind == "wav" else None
         score = exchange.score_of(ordered, numbers)
         if self.begin is not None or self.end is not None:
             begin = self.begin or 0.0
             end = score.duration if self.end is None else self.end
             if end <= begin:
-                raise Refused(f"begin={begin:g} end={end:g}: expected an end after the begin")
-            score = exchange.part_of(score, begin, end)
+                raise Refused(f"begin={begin:g} end={end:g}: expected end > begin")
+            score = exchange.excerpt(score, begin, end)
         if is_chart(score) and self.kind in ("wav", "png"):
             score = voiced(score)
         if not len(score) and self.kind != "mid" and not is_chart(score):
@@ -72,15 +74,15 @@ class Export:
         return score
 
     def midi(self) -> WrittenFile:
-        """Return the MIDI file. A whole piece is written into the file that was opened for it."""
+        """Return the MIDI file. A whole piece is written into the opened file, if there is one."""
         if (self.begin, self.end) == (None, None):
             return original.write(self.document, self.opened)
-        reason = "it is a part of the piece"
+        reason = "it is an excerpt of the piece"
         return original.write_new(self.document, self.score(), self.opened, reason)
 
 
 class Exports:
-    """A cache of the last exported files in ``folder``, which is deleted when the studio ends."""
+    """Writes files, and caches the last ones in ``folder``, which is deleted at the end."""
 
     def __init__(self, folder: Path, limits: StudioLimits) -> None:
         self._limits = limits
@@ -91,11 +93,11 @@ class Exports:
         self.close()  # a studio that was killed could not remove its files
 
     def file(self, address: str, export: Export, check_waiting: Callable[[], None]) -> Path:
-        """Return the file of ``export``, which the page requests by this ``address``, and write it
-        unless it is in the cache.
+        """Return the path of the file that ``export`` describes and the page requests by
+        ``address``. Write the file unless it is in the cache.
 
-        ``check_waiting`` raises an exception once the page has stopped waiting; then nothing is
-        written. Raise :class:`UserError` if this kind of file cannot hold the music.
+        ``check_waiting`` raises an exception once the page has stopped waiting, which ends the
+        export. Raise :class:`UserError` if this kind of file cannot hold the music.
         """
         key = address, export.version
         with self._lock:

@@ -1,9 +1,9 @@
-"""Checks where requests come from, and adds security headers to every answer.
+"""Checks where requests come from, and adds security headers to every response.
 
-The studio has no passwords: it listens on this machine and answers only its own page. Any page of
-the web can make a browser send requests to this machine. Such requests are recognised by their
-headers Host (for a name of the attacker that points to this machine, DNS rebinding), Origin and
-Sec-Fetch-Site, and refused.
+The studio has no passwords: it listens on this machine and answers only its own page. But any web
+page can make a browser send requests to this machine. Such requests are recognised and refused by
+their headers Origin, Sec-Fetch-Site and Host (DNS rebinding: a name that an attacker owns points to
+this machine).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from musictx.studio.errors import Refused, remove_paths
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-#: The header that other programs send instead of Origin; its value is the version of docs/http.md.
+#: The header that other programs send instead of Origin, with the version of docs/http.md.
 OWN_HEADER, VERSION = "X-Musictx", "1"
 HEADERS = {
     OWN_HEADER: VERSION,
@@ -42,8 +42,8 @@ HEADERS = {
 
 
 class Guard:
-    """Middleware of aiohttp. ``host`` is the address that the studio listens on; no answer may
-    contain the paths of the ``hidden`` folders."""
+    """Middleware of aiohttp. ``host`` is the address that the studio listens on. Paths of the
+    ``hidden`` folders are removed from errors."""
 
     def __init__(self, host: str, hidden: tuple[Path, ...] = ()) -> None:
         self._host = host
@@ -52,7 +52,7 @@ class Guard:
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Return the answer to ``request``, or an error as JSON."""
+        """Return the response to ``request``, or an error as JSON."""
         try:
             self.check(request)
             return await handler(request)
@@ -72,12 +72,13 @@ class Guard:
             return self._error(f"a fault of the studio ({kind}); what was saved is safe", 500)
 
     async def add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Add :data:`HEADERS` to an answer; a callback for aiohttp's ``on_response_prepare``."""
+        """Add :data:`HEADERS` to ``response``. A callback for ``on_response_prepare``."""
         response.headers.update(HEADERS)
         response.headers.setdefault("Cache-Control", "no-cache")
 
     def check(self, request: web.Request) -> None:
-        """Raise :class:`Refused` if a request does not come from the studio's page."""
+        """Raise :class:`Refused` unless a request comes from the studio's page, or from a program
+        that sends :data:`OWN_HEADER`."""
         host = request.headers.get("Host", "")
         listens_at = request.get_extra_info("sockname") or ("", 0)
         if not self.is_own_host(host, listens_at[1]):
@@ -108,7 +109,7 @@ class Guard:
         name = match[1].lower().strip("[]")
         if name in ("localhost", "127.0.0.1", "::1", self._host.lower().strip("[]")):
             return bool(name)
-        # A foreign name can be made to point to this machine, an address cannot.
+        # An attacker can make a name point to this machine, but not an address.
         with contextlib.suppress(ValueError):
             return self._host in EVERYWHERE and bool(ipaddress.ip_address(name))
         return False
@@ -120,5 +121,5 @@ class Guard:
 
 _SENTENCES = {
     404: "there is nothing of this name in the studio",
-    405: "the studio does not do this here",
+    405: "the studio does not allow this method here",
 }

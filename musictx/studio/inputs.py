@@ -1,8 +1,7 @@
-"""The input of a take, from a request and a document: a MIDI file, and options of a command.
+"""Prepares the input of a take from a request and a document: a MIDI file and options of a command.
 
-A person who passes the file to the command gets the same take; nothing else of the document
-matters. Notes inside a gap that stay, since they are locked or kept in a variation, are on separate
-tracks named "locked".
+The command composes the same take from this file: nothing else of the document matters. Notes that
+stay inside a gap, since they are locked or kept in a variation, are on tracks named "locked".
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ from musictx.studio.document import Document, starts_inside
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import closest_grid, music_of, score_of
 from musictx.studio.models import Model
-from musictx.studio.request import LONGEST, Request, bars
+from musictx.studio.request import LONGEST, Request, bar_range
 from musictx.tokens.controls import measured
 from musictx.tokens.tokenizer import Clock
 
 if TYPE_CHECKING:
     from musictx.apps.tasks import Task
 
-#: The longest bar, in whole notes, that a model of notes in bars can write.
+#: The longest bar, in whole notes, that models whose tokens count beats can write.
 LONGEST_BAR = 2
-#: The largest number of notes in a melody.
+#: The most notes of a melody.
 LONGEST_MELODY = 5000
-#: What identifies a note of a result: (start, end, pitch, velocity, track).
+#: A note of a file or a result by its values: (start, end, pitch, velocity, track).
 NoteKey = tuple[float, float, int, int, int]
 
 
@@ -43,18 +42,18 @@ NoteKey = tuple[float, float, int, int, int]
 class Input:
     """The input of a take.
 
-    document   the piece, with the notes of the file
+    document   the piece; notes that sound into the gap, or start early, are cut as in the file
     config     the options of the command, without the name of the file
     data       the MIDI file; None for a new piece
     score      the music that is read back from the file
     task       the gap or accompaniment to compose; None for other requests
     clock      for a new piece, the clock that converts its times to times of the document
-    tracks     track of the file -> id of the track in the document
-    numbers    note of the file -> numbers of the equal notes in the document
+    tracks     {track of the file: id of the track in the document}
+    numbers    {note of the file: numbers of its notes in the document}
     replaced   numbers of the notes that every result removes from the document
-    shortened  notes that every result adds: notes that sound into the gap, cut at its beginning
-    following  for a continuation, (start, number) of the notes after its beginning; a result
-               removes the notes that begin before the end of the result
+    shortened  notes that every result adds: notes that sound into the gap, cut at its start
+    following  for a continuation, (start, number) of the notes after its start; a result removes
+               those that start before the end of the result
     """
 
     document: Document
@@ -72,20 +71,21 @@ class Input:
     following: tuple[tuple[float, int], ...] = ()
 
     @property
-    def kept(self) -> Score | None:
+    def fixed_score(self) -> Score | None:
         """The notes of the file that stay in every result; None if no note stays."""
         if self.task is not None and self.task.is_gap:
             return self.task.given
         return None if self.request.task == "harmonise" else self.score
 
     def document_time(self, seconds: float) -> float:
-        """Convert a time of a result to a time of the document, both in seconds."""
+        """Convert a time in a result to the time in the document, both in seconds."""
         return seconds if self.clock is None else float(self.clock.seconds(seconds))
 
 
 def prepare(document: Document, request: Request, model: Model) -> Input:
-    """Return the input for the take of ``request``. Raise :class:`Refused` if the document has no
-    suitable notes, or the model does not support the request."""
+    """Return the input for the take of ``request``. By default, if a model that counts seconds gets
+    music on beats, its results are quantised to the closest grid. Raise :class:`Refused` if the
+    document has no suitable notes, or the model does not support the request."""
     for number in request.tracks or ():
         if number not in {track.id for track in document.tracks}:
             raise Refused(f"tracks: there is no track {number}")
@@ -94,7 +94,7 @@ def prepare(document: Document, request: Request, model: Model) -> Input:
     tracks = {*(request.tracks or ())}
     are_empty = bool(tracks) and not tracks & document.tracks_of(document.notes)
     if are_empty and request.task in ("replace", "vary", "accompany"):
-        return _parts(document, request, model)
+        return _new_parts(document, request, model)
     if request.task == "accompany" and is_chart(score_of(document)):
         source = _with_file(document, request, model, score_of(document))  # to the last chord
         assert source.task is not None
@@ -108,17 +108,17 @@ def prepare(document: Document, request: Request, model: Model) -> Input:
 
 
 def _new_piece(document: Document, request: Request, model: Model) -> Input:
-    """Return the input of a new piece, which begins at the first bar line after the last note."""
+    """Return the input of a new piece, which starts at the first bar line after the last note."""
     beats, begin = document.clock, 0.0
     if document.notes:
         begin = beats.seconds(beats.bar_line(beats.quarters(document.duration)))
     seconds = request.seconds
-    if request.bars is not None:  # bars of the document, since the model may count in seconds
+    if request.bars is not None:  # bars of the document, since the model may count seconds
         seconds = _seconds_of_bars(beats, begin, request.bars)
     if model.bpm is not None and seconds is not None:
         length = beats.quarters(begin + seconds) - beats.quarters(begin)
         seconds = length * 60.0 / model.bpm
-    if seconds is not None:  # rounded down to four digits, so that no further bar begins
+    if seconds is not None:  # rounded down to four digits, so that no further bar starts
         seconds = float(np.floor(seconds * 1e4 + 1e-3)) / 1e4
     meter = instruments = None
     if model.bpm is not None and not model.four_voices:
@@ -132,8 +132,8 @@ def _new_piece(document: Document, request: Request, model: Model) -> Input:
 
 
 def _part_tracks(document: Document, request: Request) -> dict[str, int]:
-    """Return the parts to compose on the selected tracks: the name of a part in commands, such as
-    "bass" -> id of the track. A part follows from the name of the track, else from its program."""
+    """Return {part: track id} of the selected tracks, where a part is named as in commands, such as
+    "bass". It follows from the name of the track, or else from its program."""
     from musictx.apps.parts import NAMES, family_program  # this imports torch
 
     names = {program: name for name, program in reversed(NAMES.items())}
@@ -150,9 +150,9 @@ def _part_tracks(document: Document, request: Request) -> dict[str, int]:
     return parts
 
 
-def _parts(document: Document, request: Request, model: Model) -> Input:
-    """Return the input for parts on selected tracks without notes, which accompany the notes of all
-    other tracks in the selected time, or chords, as ``musictx accompany add=`` does."""
+def _new_parts(document: Document, request: Request, model: Model) -> Input:
+    """Return the input for composing parts on selected tracks without notes, as ``musictx accompany
+    add=`` does. They accompany the notes in the selected time, or a chart of chords."""
     if request.task == "vary":
         raise Refused("there are no notes to vary on these tracks; replace composes some there")
     score = score_of(document)
@@ -169,13 +169,13 @@ def _parts(document: Document, request: Request, model: Model) -> Input:
         )
     request = replace(request, task="accompany")
     source = _with_file(document, request, model, score, {"add": names})
-    # The command writes the new parts, in their order, on tracks after those of the file.
+    # The command writes the new parts, in this order, on tracks after those of the file.
     new = enumerate(parts.values(), max(source.tracks, default=-1) + 1)
     return replace(source, tracks={**source.tracks, **dict(new)})
 
 
 def _continuation(document: Document, request: Request, model: Model) -> Input:
-    """Return the input for continuing the notes before the end of the selection."""
+    """Return the input for continuing the notes that start before the end of the selection."""
     seam, selected_tracks = request.end, _selected_tracks(document, request)
     kept = [row[0] for row in document.rows() if row[5] in selected_tracks and row[1] < seam - 1e-6]
     if not kept:
@@ -198,13 +198,14 @@ def _continuation(document: Document, request: Request, model: Model) -> Input:
         for row in document.rows()
         if row[5] in selected_tracks and row[1] >= seam - 1e-6 and row[0] not in document.locked
     )
-    # Whoever edits a piece may continue it again.
+    # The user can continue the piece again, so it needs no ending.
     options = {"seconds": request.seconds, "bars": request.bars, "end": "cut"}
     return _with_file(document, request, model, score, options, following=following)
 
 
 def _seconds_of_bars(beats: Beats, begin: float, count: int) -> float:
-    """Return the seconds of ``count`` bars; raise :class:`Refused` if they are too long."""
+    """Return the seconds of ``count`` bars from ``begin`` seconds on. Raise :class:`Refused` if
+    they are too long."""
     line = beats.bar_line(beats.quarters(begin), count)
     seconds = beats.seconds(line) - begin
     if seconds > 2 * LONGEST:
@@ -224,16 +225,16 @@ def _gap(document: Document, request: Request, model: Model) -> Input:
     elif selected_tracks & drums and not model.programs:
         raise Refused(f"the model {model.name} writes no drums; leave their track out")
     inside = {n: note[4] for n, note in document.notes.items() if starts_inside(note, begin, end)}
-    stays, locked_tracks = _staying(document, request, inside, selected_tracks)
+    staying, locked_tracks = _choose_staying(document, request, inside, selected_tracks)
     selected_tracks -= locked_tracks
     moved, shortened = dict[int, Note](), dict[int, Note]()
     for number, note in document.notes.items():
         start, stop, *_, track = note
         if number in inside:
-            if number not in stays:  # the command finds the notes of the gap by their starts
+            if number not in staying:  # the command finds the notes of the gap by their starts
                 moved[number] = (max(start, begin), *note[1:])
         elif track in selected_tracks and begin <= start < end:
-            stays.add(number)  # an early note of the bar after the gap
+            staying.add(number)  # an early note of the bar after the gap
         elif track in selected_tracks and start < begin < stop and number not in document.locked:
             shortened[number] = (start, begin, *note[2:])
     if request.task == "vary":
@@ -241,73 +242,70 @@ def _gap(document: Document, request: Request, model: Model) -> Input:
     document = replace(document, notes=document.notes | moved | shortened)
     if begin >= document.duration - 0.002:  # times are rounded to ticks
         raise Refused("the selection begins after the last note; continue goes on from there")
-    used_tracks = document.tracks_of(document.notes.keys() - stays)
+    used_tracks = document.tracks_of(document.notes.keys() - staying)
     if not selected_tracks & used_tracks:
         raise Refused("there are no notes on these tracks: there is nothing to compose anew")
     if model.four_voices:
-        if stays:
+        if staying:
             raise Refused(f"the model {model.name} keeps no locked notes there; unlock them first")
         if (count := len(used_tracks - drums)) != 4:
             raise Refused(
-                f"the model {model.name} writes in four voices, a track each; with notes there "
-                f"{'is' if count == 1 else 'are'} {count} track{'s' * (count != 1)}"
+                f"the model {model.name} writes four voices, a track each; here, {count} "
+                f"track{' has' if count == 1 else 's have'} notes"
             )
-    staying = np.array([row[0] in stays for row in document.rows()], bool)
+    is_staying = np.array([row[0] in staying for row in document.rows()], bool)
     first_free = max(track.id for track in document.tracks) + 1
-    score = _move_to_locked_tracks(score_of(document), staying, first_free)
-    order = np.unique(score.notes["track"]).tolist()
-    places = [place for place, track in enumerate(order, 1) if track in selected_tracks]
+    score = _move_to_locked_tracks(score_of(document), is_staying, first_free)
+    file_tracks = np.unique(score.notes["track"]).tolist()
+    numbers = [number for number, track in enumerate(file_tracks, 1) if track in selected_tracks]
     options = {"begin": f"{begin:.10g}s", "end": f"{end:.10g}s"}
-    if len(places) < len(order):
-        options["tracks"] = ",".join(map(str, places))
+    if len(numbers) < len(file_tracks):
+        options["tracks"] = ",".join(map(str, numbers))
     if request.task == "vary":
         varied = [note for note in score.notes.tolist() if begin <= note[0] < end]
         levels = measured(score.with_notes(varied).shifted(-begin).notes, end - begin)
         if model.bpm is not None and levels:
-            # A model of notes in bars keeps the register and polyphony of a track by itself.
+            # Models that count beats keep the register and polyphony of a track by themselves.
             levels = {"density": levels["density"]}
         request = replace(request, controls={**levels, **request.controls})
     cut = {"replaced": tuple(shortened), "shortened": tuple(shortened.values())}
     return _with_file(document, request, model, score, options, **cut)
 
 
-def _move_to_locked_tracks(score: Score, staying: np.ndarray, first_free: int) -> Score:
-    """Return ``score`` with the notes of the mask ``staying`` on new tracks named "locked", one for
-    each of their tracks, numbered from ``first_free`` on."""
+def _move_to_locked_tracks(score: Score, is_staying: np.ndarray, first_free: int) -> Score:
+    """Return ``score`` with the notes of the mask ``is_staying`` on new tracks named "locked", one
+    for each of their tracks, numbered from ``first_free``."""
     notes, names = score.notes.copy(), dict(score.names)
-    for n, track in enumerate(np.unique(notes["track"][staying]).tolist()):
+    for n, track in enumerate(np.unique(notes["track"][is_staying]).tolist()):
         names[first_free + n] = "locked" if n == 0 else f"locked {n + 1}"
-        notes["track"][staying & (score.notes["track"] == track)] = first_free + n
+        notes["track"][is_staying & (score.notes["track"] == track)] = first_free + n
     return replace(score, notes=notes, names=names)
 
 
-def _staying(
+def _choose_staying(
     document: Document, request: Request, inside: Mapping[int, int], selected_tracks: set[int]
 ) -> tuple[set[int], set[int]]:
-    """Return the numbers of the notes that stay inside the gap, and the tracks whose notes inside
-    it are all locked, so that nothing is composed on them. Raise :class:`Refused` if every note
-    would stay.
-
-    inside  number -> track of the notes inside the gap
-    """
+    """Return the numbers of the notes that stay, and the tracks whose notes are all locked, so that
+    nothing is composed on them. Both are about the selected tracks and the notes ``inside`` the
+    gap, {number: track}. Raise :class:`Refused` if every note would stay."""
     inside = {number: track for number, track in inside.items() if track in selected_tracks}
-    free = [number for number in inside if number not in document.locked]
-    where = f"in {bars(request, document.clock)}"
-    if inside and not free:
+    unlocked = [number for number in inside if number not in document.locked]
+    where = f"in {bar_range(request, document.clock)}"
+    if inside and not unlocked:
         raise Refused(f"all notes selected {where} are locked; unlock some of them, or select more")
-    locked_tracks = {*inside.values()} - {inside[number] for number in free}
-    stays = {number for number in inside if inside[number] not in locked_tracks} - {*free}
+    locked_tracks = {*inside.values()} - {inside[number] for number in unlocked}
+    staying = {number for number in inside if inside[number] not in locked_tracks} - {*unlocked}
     if request.task == "vary":
         random = np.random.default_rng((request.seed, 1))
-        count = round(request.keep * len(free))
-        if 0 < len(free) == count:
+        count = round(request.keep * len(unlocked))
+        if 0 < len(unlocked) == count:
             notes = f"all {count} notes that are" if count > 1 else "the one note that is"
             raise Refused(
                 f"keep={request.keep:g}: {notes} not locked {where} would stay; keep fewer, or "
                 "select more"
             )
-        stays |= {free[i] for i in random.permutation(len(free))[:count].tolist()}
-    return stays, locked_tracks
+        staying |= {unlocked[i] for i in random.permutation(len(unlocked))[:count].tolist()}
+    return staying, locked_tracks
 
 
 def _melody(document: Document, request: Request, model: Model) -> Input:
@@ -328,20 +326,20 @@ def _melody(document: Document, request: Request, model: Model) -> Input:
 
 
 def _phrase_ends(score: Score) -> list[int]:
-    """Return the bars of the notes under fermatas, which a MIDI file cannot contain."""
+    """Return the bars with fermatas on notes, which a MIDI file cannot contain."""
     clock, notes = score.beats, score.notes
-    under = [t for t in score.fermatas if ((notes["start"] <= t) & (t < notes["end"])).any()]
-    return sorted({clock.bar(clock.quarters(t))[0] for t in under})
+    times = [t for t in score.fermatas if ((notes["start"] <= t) & (t < notes["end"])).any()]
+    return sorted({clock.bar(clock.quarters(t))[0] for t in times})
 
 
 def _selected_notes(document: Document, request: Request) -> list[int]:
-    """Return the numbers of the notes of all tracks that begin in the selected time, in order."""
+    """Return the numbers of the notes, on any track, that start in the selected time, in order."""
     begin, end = request.begin - 1e-3, request.end - 1e-6
     return [number for number, start, *_ in document.rows() if begin <= start < end]
 
 
 def _selected_tracks(document: Document, request: Request) -> set[int]:
-    """Return the ids of the selected tracks, by default of all tracks."""
+    """Return the ids of the selected tracks, or of all if none are selected."""
     if request.tracks is not None:
         return {*request.tracks}
     return {track.id for track in document.tracks}
@@ -355,8 +353,8 @@ def _with_file(
     options: Mapping[str, Any] = MappingProxyType({}),
     **fields: Any,
 ) -> Input:
-    """Return the input with the MIDI file of ``score`` and other ``fields``. The file is read back,
-    so that the take is composed from what the file contains: it has no tracks without notes."""
+    """Return the input with the MIDI file of ``score``, ``options`` of the command and other
+    ``fields``. The file is read back, so that the take is composed from what it contains."""
     config, data = request.config(model, **options), midi.to_bytes(score)
     file_score = midi.read(data)
     file_tracks = np.unique(file_score.notes["track"]).tolist()
@@ -373,8 +371,8 @@ def _with_file(
 def _note_numbers(
     rows: Iterable[NamedNote], score: Score, file_score: Score, tracks: Mapping[int, int]
 ) -> dict[NoteKey, list[int]]:
-    """Return for each note of the file the numbers of its notes in the document. Notes of one track
-    and pitch are matched in their order, since the file rounds times to ticks."""
+    """Return {note of the file: numbers of its notes in the document}. Notes of one track and pitch
+    are matched in order, since the file rounds times to ticks."""
     groups: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for row, note in zip(rows, score.notes.tolist()):  # both are sorted by start
         groups[note[6], note[2]].append(row[0])
@@ -387,6 +385,6 @@ def _note_numbers(
 
 
 def note_counts(score: Score | None) -> Counter[NoteKey]:
-    """Return how often ``score`` has each note; empty without a score."""
+    """Return how often ``score`` has each note; empty for None."""
     rows = [] if score is None else score.notes.tolist()
     return Counter((*row[:4], row[6]) for row in rows)

@@ -1,4 +1,4 @@
-"""The models of the studio: which tasks and controls each model supports, without loading it."""
+"""The models of the studio, and the tasks and controls that each supports, without loading it."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 MUSIC = ("free", "beats", "chorale")
 #: The tokenizer of chorale models.
 FOUR_VOICES = "chorale"
-#: The tasks of a request. Every model supports the first two.
+#: The tasks of a request. All models support the first two.
 Task = Literal["new", "continue", "replace", "vary", "accompany", "harmonise"]
 TASKS: tuple[Task, ...] = get_args(Task)
 #: The least rank correlation of requested and measured values (``scripts/reproduce/steering.py``)
-#: with which a model is listed as following a control; other controls are not offered.
-FOLLOWED = 0.5
-#: The maximal size of a model's card in MB.
+#: of the controls that a model offers.
+LEAST_CORRELATION = 0.5
+#: The largest model card, MB.
 CARD_MB = 1
-#: What a command contains instead of a path that a page must not see.
+#: What a command shows instead of the folder of a model, if a page must not see it.
 HIDDEN_PATH = "PATH/TO/"
 
 
@@ -45,16 +45,15 @@ HIDDEN_PATH = "PATH/TO/"
 class Model:
     """A model folder.
 
-    option       the value of the option ``model`` in a command in the folder of a session's takes
+    option       the value of the option ``model`` for a command run in the folder of the takes
     four_voices  whether it writes chorales
     controls     whether it has controls, fills gaps and accompanies
-    programs     whether it keeps programs, and drums, apart
+    programs     whether it keeps instruments and drums apart
     bpm          quarter notes a minute of the beats that it counts; None: it counts seconds
     chords       whether it follows chords in markers
     suits        the kinds of music (:func:`~musictx.studio.exchange.music_of`) for which it is the
                  default model
-    steering     control -> how well the model follows it, if its card says so
-    device       the device on which it composes
+    steering     {control: how well the model follows it}, as far as its card says so
     """
 
     name: str
@@ -73,15 +72,15 @@ class Model:
 
     @classmethod
     def load(cls, name: str, option: str, folder: Path, device: str = "auto") -> Model:
-        """Read what a model folder says of the model, but not its weights. Raise :class:`UserError`
-        if that is damaged."""
+        """Read a model folder except the weights. Raise :class:`UserError` if its tokenizer.json is
+        damaged."""
         try:
             options = read_options(folder / "tokenizer.json")
             # A custom class is not imported here.
             tokens = None if ":" in str(options.get("name")) else build(**options)
-        except Exception as error:  # strange options fail in many ways
+        except Exception as error:  # damaged options fail in many ways
             raise UserError(f"model={folder}: tokenizer.json is damaged ({error})") from None
-        title, sentence, steering = _card(folder / "CARD.md")
+        title, sentence, steering = _read_card(folder / "CARD.md")
         return cls(
             name,
             option,
@@ -99,14 +98,14 @@ class Model:
 
     @cached_property
     def bundle(self) -> Bundle:
-        """The model itself, read at its first use. Raise :class:`UserError` if it is damaged."""
+        """The model itself, loaded at its first use. Raise :class:`UserError` if it is damaged."""
         from musictx import bundle  # imports torch
 
         return bundle.load(self.folder, self.device)
 
     @property
     def music(self) -> str:
-        """The kind of music that its tokens represent, of :data:`MUSIC`."""
+        """The kind of music that its tokens represent, one of :data:`MUSIC`."""
         if self.four_voices:
             return "chorale"
         return "free" if self.bpm is None else "beats"
@@ -120,7 +119,7 @@ class Model:
 
     @property
     def steers(self) -> tuple[str, ...]:
-        """The controls that it follows. Any model but a chorale model has a density."""
+        """The controls that it follows. All models but those of chorales have a density."""
         if self.four_voices:
             return ()
         names = CONTROLS if self.controls else ("density",)
@@ -128,8 +127,8 @@ class Model:
 
     @property
     def ignores(self) -> tuple[str, ...]:
-        """The controls that, by measurement, it does not follow."""
-        return tuple(name for name in CONTROLS if self.steering.get(name, 1.0) < FOLLOWED)
+        """The controls that it does not follow according to measurements."""
+        return tuple(name for name in CONTROLS if self.steering.get(name, 1.0) < LEAST_CORRELATION)
 
     def json(self) -> dict[str, Any]:
         """Return the model as JSON for a page."""
@@ -148,13 +147,13 @@ class Model:
 
 @cache
 def options_json() -> dict[str, dict[str, Any]]:
-    """Return the options of a request that a page shows, by their names, as JSON."""
-    shown = {}
+    """Return {name: description as JSON} of the options of a request that a page shows."""
+    descriptions = {}
     for dotted, option in (*options(GenerateConfig), ("keep", KEEP)):
         rules, name = option.metadata, dotted.rpartition(".")[2]
         if rules["page"]:
             sentence = rules["help"].partition(";")[0]
-            shown[name] = {
+            descriptions[name] = {
                 "name": name,
                 **dict(zip(("label", "low", "high", "step"), rules["page"])),
                 "sentence": f"{sentence[0].upper()}{sentence[1:]}.",
@@ -163,12 +162,12 @@ def options_json() -> dict[str, dict[str, Any]]:
                 "choices": dict(rules["choices"]),
                 "default": option.default,
             }
-    return shown
+    return descriptions
 
 
-def _card(path: Path) -> tuple[str, str, dict[str, float]]:
-    """Return the heading of a model's card and its first sentence, "" if there is none, and the
-    rank correlation of each control that was measured."""
+def _read_card(path: Path) -> tuple[str, str, dict[str, float]]:
+    """Return the heading of a model card and its first sentence ("" if the card is missing or was
+    generated by training), and {control: rank correlation} of the measured controls."""
     try:
         text = read_bytes(path, CARD_MB, "the size of a card").decode()
     except ValueError:  # ``UserError``, too
@@ -178,17 +177,17 @@ def _card(path: Path) -> tuple[str, str, dict[str, float]]:
     steering = {name: float(value) for name, value in measured if name in CONTROLS}
     heading = re.match(r"# *(\S.*)\n+(?![#-])((?:.+\n?)+)", text)
     first = re.split(r"(?<=[.!?])\s", " ".join(heading[2].split()))[0] if heading else ""
-    if heading is None or first.startswith("Made with"):  # a card that is generated by training
+    if heading is None or first.startswith("Made with"):  # the card was generated by training
         return "", "", steering
     return clean_name(heading[1]), first[:300], steering
 
 
 class Models:
-    """The models of a studio: the included models, and before them the default.
+    """The models of a studio: first the default model, then the included models.
 
-    The default is the model that the studio was started with, and suits all music; or else the
-    newest under runs/, and suits the kind of music of its tokens. Each other kind of music has the
-    model that is the default on the command line.
+    The default is the model that the studio was started with, which suits all kinds of music; or
+    else the newest under runs/, which suits the kind of its tokens. All other kinds of music get
+    the same model as on the command line.
     """
 
     def __init__(self, config: StudioConfig) -> None:
@@ -205,24 +204,24 @@ class Models:
         for name, folder in {self.default: default, **included}.items():
             option = name if folder in names else self._option(folder)
             self._all[name] = Model.load(name, option, folder, self._device)
-        usual = [shipped.default(), shipped.default(in_bars=True), shipped.default(FOUR_VOICES)]
+        defaults = [shipped.default(), shipped.default(in_bars=True), shipped.default(FOUR_VOICES)]
         if config.model.path is not None:
-            usual = [default] * len(MUSIC)
+            defaults = [default] * len(MUSIC)
         elif default not in names:
-            usual[MUSIC.index(self._all[self.default].music)] = default
+            defaults[MUSIC.index(self._all[self.default].music)] = default
         for model in [*self._all.values()]:
-            suits = tuple(kind for kind, path in zip(MUSIC, usual) if path == model.folder)
+            suits = tuple(kind for kind, path in zip(MUSIC, defaults) if path == model.folder)
             self._all[model.name] = replace(model, suits=suits)
 
     def add(self, name: str, folder: Path) -> None:
-        """Add a model, which is used only if a request names it."""
+        """Add a model, which composes only if a request names it."""
         model = Model.load(name, self._option(folder), folder, self._device)
         self._all = {**self._all, name: model}  # other threads may be reading the old one
 
     def _option(self, folder: Path) -> str:
-        """Return the path of a model folder from the folder of a session's takes, if both are below
-        the folder that the studio was started in. Other paths would tell too much of a machine:
-        they begin with :data:`HIDDEN_PATH`, which the user must replace in a command."""
+        """Return the path of a model folder relative to the takes of a session, if both are below
+        the working directory. Other paths would reveal too much of the machine. They begin with
+        :data:`HIDDEN_PATH`, which the user must replace in a command."""
         start = Path.cwd().resolve()
         folder, takes = folder.resolve(), self._takes.expanduser().resolve()
         if not (folder.is_relative_to(start) and takes.is_relative_to(start)):
@@ -234,18 +233,18 @@ class Models:
         return [model.json() for model in self._all.values()]
 
     def choose(self, name: str | None, task: str, music: str = MUSIC[0]) -> Model:
-        """Return the model ``name``, or if that is None, the model for this kind of ``music``, or
-        else the first that supports ``task``. Raise :class:`Refused` if the model does not support
-        the task. Chorales suit a model for music on beats, too."""
-        able = [model for model in self._all.values() if task in model.tasks]
-        if name is None and able:
+        """Return the model ``name``. None: of the models that support ``task``, the one that suits
+        this kind of ``music`` (for chorales also one that suits music on beats), or else the first.
+        Raise :class:`Refused` if there is no such model, or it does not support the task."""
+        capable = [model for model in self._all.values() if task in model.tasks]
+        if name is None and capable:
             kinds = ("chorale", "beats") if music == "chorale" else (music,)
-            suitable = (model for kind in kinds for model in able if kind in model.suits)
-            return next(suitable, able[0])
+            suitable = (model for kind in kinds for model in capable if kind in model.suits)
+            return next(suitable, capable[0])
         if not isinstance(name, str) or name not in self._all:
             raise Refused(f"model={str(name)[:40]}: expected one of {', '.join(self._all)}")
         model = self._all[name]
         if task not in model.tasks:
-            names = " or ".join(other.name for other in able) or "none that is here"
+            names = " or ".join(other.name for other in capable) or "none that is here"
             raise Refused(f"model={name}: this model cannot {task}; {names} can")
         return model

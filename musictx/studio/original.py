@@ -1,4 +1,4 @@
-"""Writes a document into the MIDI file that was opened: what was not edited stays byte for byte."""
+"""Writes a document into the MIDI file that was opened. What was not edited stays byte for byte."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from musictx.midi.scan import DRUM_CHANNEL
 from musictx.notes import MARKS, PEDAL, Score
 from musictx.studio.change import MIXER, TEXTS, Key, Meter, Track, clean_name
 from musictx.studio.document import Document
-from musictx.studio.exchange import controllers, document_of, in_order, score_of
+from musictx.studio.exchange import controllers, document_of, renumber_tracks, score_of
 
 
 class WrittenFile(NamedTuple):
-    """A MIDI file of a document.
+    """A MIDI file that was written from a document.
 
-    tracks  for each part of the file, the tracks of the document in it
-    losses  one sentence per loss, from the opened file or the document
+    tracks  for each part of the file, the tracks of the document that it contains
+    losses  a sentence about each thing in the opened file or the document that the file lacks
     """
 
     data: bytes
@@ -34,32 +34,32 @@ class WrittenFile(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """The tracks of the document that are one part of a MIDI file, one track for each program.
-    ``part`` is the number of the part in the opened file, None for a new part."""
+    """The tracks of the document that become one part of a MIDI file, one track for each program.
+    ``part`` is the number of the part in the opened file; None: a new part."""
 
     part: int | None
     tracks: list[Track]
 
 
 def write(document: Document, data: bytes) -> WrittenFile:
-    """Return the MIDI file of ``document``. ``data`` is the file that was opened for it, or b""."""
+    """Return the MIDI file of ``document``. ``data`` is the file that was opened; b"": none."""
     opened = midi.read(data, limits=ANY) if data else Score()
-    first = document_of(opened)
+    initial = document_of(opened)
     if not opened.file:
-        if data and _music(document) == _music(first):
+        if data and _midi_fields(document) == _midi_fields(initial):
             return WrittenFile(data)
-        score = score_of(in_order(document))
+        score = score_of(renumber_tracks(document))
         return write_new(document, score, data, "the opened file is damaged")
-    groups, losses = _groups(document, first, opened)
+    groups, losses = _groups(document, initial, opened)
     try:
-        score = _score(document, first, opened, groups)
+        score = _score(document, initial, opened, groups)
         result = edited(score)
     except Unwritable as error:
-        return write_new(document, score_of(in_order(document)), data, str(error))
-    # In the result, the parts of the opened file come first, in their order, then new parts.
-    before, places = MidiFile(score.file), MidiFile(result).places
-    old_places = iter(before.places)
-    new_places = iter(place for place in places if place // 16 >= len(before.chunks))
+        return write_new(document, score_of(renumber_tracks(document)), data, str(error))
+    # The result has the parts of the opened file, in the order of their groups, then new parts.
+    base, places = MidiFile(score.file), MidiFile(result).places
+    old_places = iter(base.places)
+    new_places = iter(place for place in places if place // 16 >= len(base.chunks))
     with_notes = document.tracks_of(document.notes)
     tracks_at: dict[int, list[Track]] = {}  # by place: MIDI track * 16 + channel
     for group in groups:
@@ -68,28 +68,28 @@ def write(document: Document, data: bytes) -> WrittenFile:
         elif group.tracks[0].id in with_notes:
             tracks_at[next(new_places)] = group.tracks
     is_new = [group.part is None for group in groups]
-    if is_new != sorted(is_new):  # the document has another order
+    if is_new != sorted(is_new):  # the document has new tracks before old ones
         places = [place for place in tracks_at if place in places]
         result = with_parts(result, places)
     tracks = [tracks_at[place] for place in places]
-    marks = ((getattr(document, name), getattr(first, name)) for name in ("meters", "keys"))
+    marks = ((getattr(document, name), getattr(initial, name)) for name in ("meters", "keys"))
     losses += _lost_marks(*[rows if rows != old_rows else () for rows, old_rows in marks])
-    return WrittenFile(_with_mixer(result, tracks, first), tracks, losses)
+    return WrittenFile(_write_mixer(result, tracks, initial), tracks, losses)
 
 
 def write_new(document: Document, score: Score, data: bytes, reason: str) -> WrittenFile:
-    """Return a new MIDI file of ``score``, all or a part of ``document`` with its tracks in order,
-    since ``reason`` prevents writing into the opened file ``data``."""
-    by_id = {new.id: track for new, track in zip(in_order(document).tracks, document.tracks)}
+    """Return a new MIDI file of ``score``, which is ``document`` or an excerpt of it, with tracks
+    numbered in order. ``reason`` says why the opened file ``data`` cannot be edited instead."""
+    by_id = {new.id: track for new, track in zip(renumber_tracks(document).tracks, document.tracks)}
     tracks = [[by_id[number]] for number in np.unique(score.notes["track"]).tolist()]
     losses = [losses_of(data, reason)] if data else []
     losses += _lost_marks(score.meters.tolist(), score.keys.tolist())
-    new_file = _with_mixer(midi.to_bytes(score), tracks, Document(tracks=()))
+    new_file = _write_mixer(midi.to_bytes(score), tracks, Document(tracks=()))
     return WrittenFile(new_file, tracks, [sentence for sentence in losses if sentence])
 
 
 def _lost_marks(meters: Iterable[Meter], keys: Iterable[Key]) -> list[str]:
-    """Return a sentence for each of these meters and keys that MIDI does not have."""
+    """Return a sentence for each of these meters and keys that MIDI cannot represent."""
     lost = [f"meter {upper}/{lower}" for _, upper, lower in meters if not has_meter(lower)]
     for _, sharps, _ in keys:
         if not has_key(sharps):
@@ -98,9 +98,9 @@ def _lost_marks(meters: Iterable[Meter], keys: Iterable[Key]) -> list[str]:
 
 
 def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list]]:
-    """Return the controllers in the MIDI file of ``document``, for which the file ``data`` was
-    opened: track, number of the controller, and its (seconds, value) rows. The sustain pedal is
-    left out, since the document has it."""
+    """Return (track id, controller number, rows of (seconds, value)) for each controller of the
+    MIDI file that :func:`write` returns; empty without an opened file ``data``. The sustain pedal
+    is left out, since the document has it."""
     file = write(document, data) if data else WrittenFile(b"")
     return [
         (track.id, number, rows)
@@ -110,22 +110,23 @@ def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list
     ]
 
 
-def _music(document: Document) -> tuple[Any, ...]:
-    """Return the parts of a document that a MIDI file can hold."""
+def _midi_fields(document: Document) -> tuple[Any, ...]:
+    """Return the fields of a document that a MIDI file can hold."""
     tracks = [track._replace(mute=False, solo=False) for track in document.tracks]
     marks = [getattr(document, name) for name in ("pedals", *MARKS, *TEXTS)]
     return document.notes, tracks, marks
 
 
-def _groups(document: Document, first: Document, opened: Score) -> tuple[list[_Group], list[str]]:
-    """Return a group of tracks for each part of the new file, and sentences about losses."""
-    part_of = [row[0] for row in np.unique(opened.notes[["track", "drum", "program"]]).tolist()]
+def _groups(document: Document, initial: Document, opened: Score) -> tuple[list[_Group], list[str]]:
+    """Return a group of tracks for each part of the new file, and sentences about losses.
+    ``initial`` is the document of the ``opened`` file before any edit."""
+    track_parts = [row[0] for row in np.unique(opened.notes[["track", "drum", "program"]]).tolist()]
     groups: list[_Group] = []
     losses: list[str] = []
     for track in document.tracks:
-        part = part_of[track.id] if track.id < len(part_of) and not track.added else None
-        if part is not None and track.drum != first.tracks[track.id].drum:
-            part = part if part_of.count(part) == 1 else None
+        part = track_parts[track.id] if track.id < len(track_parts) and not track.added else None
+        if part is not None and track.drum != initial.tracks[track.id].drum:
+            part = part if track_parts.count(part) == 1 else None
         group = next((g for g in groups if part is not None and g.part == part), None)
         if group is None:
             groups.append(_Group(part, [track]))
@@ -142,20 +143,21 @@ def _groups(document: Document, first: Document, opened: Score) -> tuple[list[_G
 
 
 def _loss(group: _Group, setting: str) -> str:
-    """Return the sentence that the tracks of a group can have only one value of a ``setting``."""
+    """Return the sentence that the tracks of ``group`` must share one value of ``setting``."""
     names = ", ".join(f'"{track.name}"' if track.name else "one" for track in group.tracks)
     return f"The tracks {names} are one track of the MIDI file, which has one {setting}"
 
 
-def _score(document: Document, first: Document, opened: Score, groups: list[_Group]) -> Score:
-    """Return the document as a Score whose file has the parts of the ``groups`` in their order.
-    Names and texts that were not edited are those of the opened file, not the document's cleaned
-    names."""
+def _score(document: Document, initial: Document, opened: Score, groups: list[_Group]) -> Score:
+    """Return the document as a Score for :func:`~musictx.midi.edit.edited`. Its ``file`` is the
+    opened file with the old parts of ``groups``, in order. Names and texts that were not edited
+    are those of the opened file, since the document has cleaned ones. Raise :class:`Unwritable` if
+    a part becomes pitched and all channels are for drums."""
     midi_document = MidiFile(opened.file)
     places, drums = midi_document.places, midi_document.file.drums
-    old = [group for group in groups if group.part is not None]
-    new = [group for group in groups if group.part is None]
-    number = {track.id: n for n, group in enumerate([*old, *new]) for track in group.tracks}
+    old_groups = [group for group in groups if group.part is not None]
+    ordered = [*old_groups, *(group for group in groups if group.part is None)]
+    part_numbers = {track.id: n for n, group in enumerate(ordered) for track in group.tracks}
     names: dict[int, str] = {}
     renamed: list[int] = []
     channels: dict[int, int] = {}
@@ -166,7 +168,7 @@ def _score(document: Document, first: Document, opened: Score, groups: list[_Gro
         is_kept = len(group_names) > 1 or group_names == {clean_name(old_name)}
         name = old_name if is_kept else track.name
         if name:
-            names[number[track.id]] = name
+            names[part_numbers[track.id]] = name
         if group.part is None:
             continue
         place = places[group.part]
@@ -179,67 +181,66 @@ def _score(document: Document, first: Document, opened: Score, groups: list[_Gro
     pedals: Counter[tuple[float, int, int]] = Counter()
     for track in document.tracks:  # tracks of one part share its pedals
         pedals |= Counter(
-            (time, value, number[track.id])
+            (time, value, part_numbers[track.id])
             for time, value, pedal_track in document.pedals
             if pedal_track == track.id
         )
     texts: dict[str, Any] = {
-        name: _original_texts(getattr(document, name), getattr(first, name), getattr(opened, name))
+        name: _restore_texts(getattr(document, name), getattr(initial, name), getattr(opened, name))
         for name in TEXTS
     }
     score = score_of(document)
     notes = score.notes.copy()
-    notes["track"] = [number[track] for track in notes["track"].tolist()]
-    data = with_parts(
-        opened.file, [places[g.part or 0] for g in old], channels=channels, alone=renamed
-    )
+    notes["track"] = [part_numbers[track] for track in notes["track"].tolist()]
+    kept_places = [places[group.part or 0] for group in old_groups]
+    data = with_parts(opened.file, kept_places, channels=channels, alone=renamed)
     rows = np.array(sorted(pedals.elements()), PEDAL)
     return replace(score, notes=notes, pedals=rows, names=names, file=data, **texts)
 
 
-def _original_texts(
+def _restore_texts(
     rows: Iterable[tuple[float, str]],
-    cleaned: Iterable[tuple[float, str]],
-    in_file: Iterable[tuple[float, str]],
+    initial_rows: Iterable[tuple[float, str]],
+    file_rows: Iterable[tuple[float, str]],
 ) -> tuple[tuple[float, str], ...]:
-    """Return the ``rows`` of texts; a row that equals one of the ``cleaned`` rows, as the file was
-    first read, has its text ``in_file``."""
+    """Return the ``rows`` (seconds, text). A row that was not edited, which is one of the
+    ``initial_rows``, gets the text of the corresponding one of the ``file_rows``."""
     originals: defaultdict[tuple[float, str], list[str]] = defaultdict(list)
-    for row, (_, text) in zip(cleaned, in_file):
+    for row, (_, text) in zip(initial_rows, file_rows):
         originals[row].append(text)
     return tuple((row[0], originals[row].pop(0) if originals[row] else row[1]) for row in rows)
 
 
-def _with_mixer(data: bytes, tracks: Sequence[Sequence[Track]], first: Document) -> bytes:
-    """Return the MIDI file ``data``, whose parts are the ``tracks``, with the mixer settings that
-    differ from the ``first`` document, and in new tracks from the defaults."""
-    before = {track.id: track for track in first.tracks}
+def _write_mixer(data: bytes, tracks: Sequence[Sequence[Track]], initial: Document) -> bytes:
+    """Return the MIDI file ``data`` with the mixer settings that differ from those in ``initial``,
+    and of new tracks from the defaults. ``tracks`` has the tracks of each part."""
+    initial_tracks = {track.id: track for track in initial.tracks}
     settings: dict[int, dict[int, int]] = {}
-    for part, (track, *others) in enumerate(tracks):
+    for part, members in enumerate(tracks):
+        track = members[0]
         for name, number in MIXER.items():
-            values = {getattr(member, name) for member in (track, *others)}
+            values = {getattr(member, name) for member in members}
             default = Track._field_defaults[name]
-            old = default if track.added else getattr(before.get(track.id), name, default)
+            old = default if track.added else getattr(initial_tracks.get(track.id), name, default)
             if len(values) == 1 and values != {old}:
                 settings.setdefault(part, {})[number] = values.pop()
-    return with_initial_values(data, settings) if settings else data
+    return set_controllers(data, settings) if settings else data
 
 
-def with_initial_values(data: bytes, values: Mapping[int, Mapping[int, int]]) -> bytes:
-    """Return the file with initial ``values`` of controllers: part -> number -> value. Messages of
-    these controllers up to the first note of the part are removed."""
+def set_controllers(data: bytes, values: Mapping[int, Mapping[int, int]]) -> bytes:
+    """Return the MIDI file ``data`` with initial ``values`` of controllers, {part: {controller
+    number: value}}. Earlier values, up to the first note of the part, are removed."""
     document = MidiFile(data)
     events = document.file.events
     note_ons = events[(events["status"] >> 4 == 9) & (events["b"] > 0)]
     for part, numbers in values.items():
         track_number, channel = divmod(document.places[part], 16)
         on_channel = (note_ons["track"] == track_number) & (note_ons["status"] % 16 == channel)
-        first = int(note_ons["tick"][on_channel].min())
+        first_tick = int(note_ons["tick"][on_channel].min())
         track = document.track(track_number)
         for n, row in list(track.rows.items()):
-            is_set_anew = row.body[0] == 0xB0 | channel and row.body[1] in numbers
-            if row.tick <= first and is_set_anew:
+            if row.tick <= first_tick and row.body[0] == 0xB0 | channel and row.body[1] in numbers:
                 del track.rows[n]
-        phase = ON if first else OFF
+        phase = ON if first_tick else OFF
         track.add(controller(0, channel, *value, phase) for value in numbers.items())
     return document.edited()

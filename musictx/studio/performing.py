@@ -1,5 +1,5 @@
-"""Composes one take by the functions of the commands, publishes its notes and progress, and
-converts results into changes of the document."""
+"""Composes one take with the functions of the commands, publishes its notes and progress, and
+converts its results into proposals."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from musictx.studio.events import Publish
 from musictx.studio.inputs import Input, NoteKey, note_counts
 from musictx.studio.takes import Proposal, Take
 
-#: Seconds between two messages about the notes of a take, and about its progress.
-NOTES_EVERY, PROGRESS_EVERY = 0.1, 0.25
+#: The minimum of seconds between two messages with notes of a take, and with its progress.
+NOTES_SECONDS, PROGRESS_SECONDS = 0.1, 0.25
 
 
 class Cancelled(Exception):
-    """The take was cancelled."""
+    """The take was stopped."""
 
 
 class Performance:
@@ -41,8 +41,8 @@ class Performance:
         self._progress_time, self._notes_time = 0.0, 0.0
 
     def results(self) -> Iterator[tuple[Proposal, Score]]:
-        """Yield each finished proposal and its music. Raise :class:`Cancelled` once the take is
-        stopped."""
+        """Yield each proposal once it is finished, with its music. Raise :class:`Cancelled` if the
+        take is stopped."""
         for index, sample in self._samples():
             self._flush()
             end = sample.seam + sample.seconds
@@ -51,6 +51,7 @@ class Performance:
             yield proposal, sample.score
 
     def _samples(self) -> Iterator[tuple[int, Sample]]:
+        """Yield the index of each proposal, and its sample."""
         bundle = self._source.model.bundle
         config, score, task = self._source.config, self._source.score, self._source.task
         seed = self._source.request.seed
@@ -65,26 +66,27 @@ class Performance:
                 config,
                 seeds=[seed],
                 progress=progress,
-                on_event=self.event,
+                on_event=self.on_event,
             )
         if isinstance(config, HarmoniseConfig):
             assert score is not None
             tune = harmonise.tune_of(score, config)
-            pieces = harmonise.pieces(bundle, tune, config, seed, self.step)
+            pieces = harmonise.pieces(bundle, tune, config, seed, self.on_step)
             return enumerate(sample for _, sample in pieces)
         assert task is not None
         progress = self._progress((task.end - task.begin) * config.samples)
         versions = infill.compose_versions(
-            bundle, task, config, seed=seed, progress=progress, on_event=self.event
+            bundle, task, config, seed=seed, progress=progress, on_event=self.on_event
         )
         return enumerate(versions)
 
     def _progress(self, length: float) -> Progress:
-        """Return a callback for the seconds composed so far, of ``length`` seconds."""
-        return lambda _, seconds: self.step(min(seconds / max(length, 1e-3), 1.0))
+        """Return a callback for the progress of music of ``length`` seconds."""
+        return lambda _, seconds: self.on_step(min(seconds / max(length, 1e-3), 1.0))
 
-    def event(self, index: int, event: Event) -> None:
-        """Callback: a note of a proposal begins or ends."""
+    def on_event(self, index: int, event: Event) -> None:
+        """Callback for a note of proposal ``index`` (from 0) that begins or ends. Publish it soon,
+        as ["on", seconds, pitch, velocity, track] or ["off", seconds, pitch, track]."""
         if not self._take.running:
             return
         proposal = self._take.proposals[index]
@@ -97,18 +99,19 @@ class Performance:
             proposal.state, proposal.events = "composing", []
             self._flush()
 
-    def step(self, share: float) -> None:
-        """Callback after each step of composing, when ``share`` of the take is done."""
+    def on_step(self, share: float) -> None:
+        """Callback after each step of composing, with the ``share`` of the take that is done. Raise
+        :class:`Cancelled` if the take was stopped."""
         if not self._take.running:
             raise Cancelled
         now = time.monotonic()
-        if self._waiting and now - self._notes_time >= NOTES_EVERY:
+        if self._waiting and now - self._notes_time >= NOTES_SECONDS:
             self._flush()
-        if now - self._progress_time >= PROGRESS_EVERY:
+        if now - self._progress_time >= PROGRESS_SECONDS:
             self._progress_time = now
             self._take.progress = round(min(share, 0.99), 3)
             self._publish(self._session, "take", self._take.json(notes=False))
-            time.sleep(0)  # gives the server's threads a turn
+            time.sleep(0)  # lets the threads of the server run
 
     def _flush(self) -> None:
         """Publish the waiting notes."""
@@ -123,9 +126,9 @@ class Performance:
 
 
 class Tracks:
-    """Maps the tracks of a result to tracks of the document, existing or new ones.
+    """Maps the tracks of a result to existing or new tracks of the document.
 
-    new  track of the result -> id of the new track in the document
+    new  {track of the result: id of the new track in the document}
     """
 
     def __init__(self, source: Input) -> None:
@@ -135,7 +138,7 @@ class Tracks:
         self.new: dict[int, int] = {}
 
     def document_track(self, key: int) -> int:
-        """Return the id in the document of the track ``key`` of an event (see :meth:`key`)."""
+        """Return the id in the document of a track of the result, with this :meth:`key`."""
         if key not in self._ids:
             track_id = self._existing(key) if self._source.request.task == "new" else None
             if track_id is None:
@@ -145,15 +148,15 @@ class Tracks:
         return self._ids[key]
 
     def key(self, note: tuple[Any, ...]) -> int:
-        """Return the track of a finished note as in an event: the program in a new piece by a model
-        that keeps programs apart, else the track of the file."""
+        """Return the track of a finished ``note`` as events give it: the program in a new piece by
+        a model that keeps programs apart, else the track of the file."""
         *_, program, drum, track = note
         if self._source.request.task == "new" and self._source.model.programs:
             return DRUMS if drum else int(program)
         return int(track)
 
     def _existing(self, key: int) -> int | None:
-        """Return the id of a track of the document with the same instrument, for a new piece."""
+        """Return the id of an existing track for the instrument ``key`` of a new piece, or None."""
         if self._source.model.four_voices:
             return None
         for track in self._source.document.tracks:
@@ -166,22 +169,21 @@ class Tracks:
 def proposal_of(
     source: Input, score: Score, end: float, tracks: Tracks, number: int = 1
 ) -> Proposal:
-    """Return the finished proposal ``number``, whose music is ``score``: it adds the notes of the
-    result and removes those of the input file, except the notes that every result keeps. A composed
-    note that equals a removed one is added, too, since another proposal may have removed the old
-    note.
+    """Return the finished proposal ``number``, whose music is ``score``. It adds the notes of the
+    result and removes those of the input file, except the notes that stay in every result. A
+    composed note is added even if it equals a removed one, which another proposal may have removed.
 
     end  seconds at which the new music of a continuation ends
     """
-    in_file, kept = note_counts(source.score), note_counts(source.kept)
-    kept_so_far = Counter[NoteKey]()
+    file_counts, fixed_counts = note_counts(source.score), note_counts(source.fixed_score)
+    kept = Counter[NoteKey]()
     rows: list[Note] = []
     instruments: dict[int, tuple[str, int, bool]] = {}  # track -> name, program and drums
     for note in score.notes.tolist():
         start, stop, pitch, velocity, program, drum, track = note
         note_key = (start, stop, pitch, velocity, track)
-        if kept_so_far[note_key] < kept[note_key]:
-            kept_so_far[note_key] += 1
+        if kept[note_key] < fixed_counts[note_key]:
+            kept[note_key] += 1
             continue
         key = tracks.key(note)
         instruments[key] = score.names.get(track, ""), program, drum
@@ -190,7 +192,7 @@ def proposal_of(
     rows += source.shortened
     removes = [*source.replaced]
     removes += [note_id for start, note_id in source.following if start < end - 1e-6]
-    for note_key, count in (in_file - kept_so_far).items():
+    for note_key, count in (file_counts - kept).items():
         removes += source.numbers.get(note_key, [])[::-1][:count]
     new = [
         Track(track_id, *instruments[key])._asdict()

@@ -19,14 +19,14 @@ from musictx.studio.config import EVERYWHERE, StudioConfig
 from musictx.training.run_folder import one_process
 
 #: Seconds in which running requests may finish when the studio ends.
-LEAVE_SECONDS = 3.0
+CLOSE_SECONDS = 3.0
 
 
 def run(config: StudioConfig) -> None:
     """Serve the page until Ctrl-C or SIGTERM.
 
     Raise :class:`UserError` if a package is missing, the port is taken, another studio uses the
-    folder, or there is no such model.
+    folder, or the model does not exist.
     """
     try:
         import aiohttp  # noqa: F401
@@ -39,8 +39,8 @@ def run(config: StudioConfig) -> None:
     with one_process(folder / ".lock", "folder", "is a studio with"):
         asyncio.run(_serve(config))
     if any(thread.name == "composer" for thread in threading.enumerate()):
-        # The thread is still inside torch, which aborts if Python ends meanwhile. Everything that
-        # was acknowledged is on the disk.
+        # The thread is still in torch, which aborts if Python ends normally. Everything that was
+        # acknowledged is on the disk.
         sys.stdout.flush()
         os._exit(0)
 
@@ -53,14 +53,14 @@ async def _serve(config: StudioConfig) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def end() -> None:
+    def request_stop() -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)  # a second signal ends the process at once
         stop.set()
 
     with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C raises KeyboardInterrupt
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, end)
+            loop.add_signal_handler(number, request_stop)
     studio = Studio(config)
     logger = logging.getLogger("musictx.studio")
     logger.disabled = True  # broken HTTP requests would fill the terminal
@@ -69,7 +69,7 @@ async def _serve(config: StudioConfig) -> None:
         access_log=None,
         logger=logger,
         auto_decompress=False,  # a compressed upload could fill the memory
-        shutdown_timeout=LEAVE_SECONDS,
+        shutdown_timeout=CLOSE_SECONDS,
     )
     await runner.setup()
     try:
@@ -82,7 +82,7 @@ async def _serve(config: StudioConfig) -> None:
         address = f"http://{_browser_host(config.host)}:{runner.addresses[0][1]}/"
         print(f"the studio is at {address} (Ctrl-C ends)", flush=True)
         if config.host in EVERYWHERE:
-            print("anybody in this network can open it and change what is there", flush=True)
+            print("anybody in this network can open it and change its pieces", flush=True)
         if config.browser:
             threading.Thread(target=_open, args=[address], daemon=True).start()
         await stop.wait()
@@ -91,7 +91,7 @@ async def _serve(config: StudioConfig) -> None:
 
 
 def _listen_error(config: StudioConfig, error: OSError) -> str:
-    """Return the sentence for an ``error`` of the system when the studio starts to listen."""
+    """Return the sentence for an ``error`` of the operating system on listening."""
     if error.errno == errno.EADDRINUSE:
         return (
             f"port={config.port}: another program listens there, maybe a studio; give another, "
@@ -103,8 +103,8 @@ def _listen_error(config: StudioConfig, error: OSError) -> str:
 
 
 def _browser() -> webbrowser.BaseBrowser | None:
-    """Return the browser with windows; None if there is none, since a text browser would take over
-    the terminal."""
+    """Return the graphical browser; None if there is none, since a text browser would take over the
+    terminal."""
     with contextlib.suppress(webbrowser.Error):
         browser = webbrowser.get()
         return None if type(browser) is webbrowser.GenericBrowser else browser
@@ -117,14 +117,14 @@ def _open(address: str) -> None:
 
 
 def _browser_host(host: str) -> str:
-    """Return the name by which a browser on this machine reaches ``host``."""
+    """Return the host in the address that a browser on this machine opens."""
     if host in EVERYWHERE:
         return "localhost"
     return f"[{host}]" if ":" in host else host
 
 
 def check() -> str:
-    """Return, for ``musictx doctor``, the browser that ``musictx studio`` opens, or why none."""
+    """Return, for ``musictx doctor``, the browser that ``musictx studio`` opens, if any."""
     if (browser := _browser()) is None:
         return "none with windows: studio prints the address to open"
     return str(getattr(browser, "name", "") or type(browser).__name__)

@@ -1,4 +1,4 @@
-"""The request of a page for a take, checked; and the command line that composes the same."""
+"""Parses the request of a page for a take, and returns the command line that composes the same."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from musictx.studio.config import KEEP
 from musictx.studio.errors import Refused, validate
 from musictx.studio.models import MUSIC, Model, Models, Task
 
-#: The largest length of new music, in seconds and in bars.
+#: The longest new music, in seconds and in bars.
 LONGEST, MOST_BARS = 300.0, 128
 #: The length of new music if none is given, in seconds.
 DEFAULT_SECONDS = 8.0
@@ -31,12 +31,11 @@ NOT_FOR_MELODIES = {*SamplingConfig.__match_args__} - {*TokenSampling.__match_ar
 class Request:
     """One request of a page.
 
-    begin, end     the selection, in seconds of the document
-    tracks         ids of the selected tracks; None for all
-    seconds, bars  the length of new music; only for the tasks "new" and "continue"
-    keep           share of the selected notes that stay in a variation
-    controls, sampling, quantise   options of the commands, which check them. If
-                   ``quantise`` is None and the model counts seconds, the grid is that of the music
+    begin, end          the selection, in seconds of the document
+    tracks              ids of the selected tracks; None: all
+    seconds, bars       the length of new music, if the task is "new" or "continue"
+    keep                the share of the selected notes that stay in a variation
+    controls, sampling, quantise    options of the command, which checks them
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -56,7 +55,7 @@ class Request:
     seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] = 0
 
     def config(self, model: Model, **input_options: Any) -> Any:
-        """Return the options of the command, with the ``input_options`` but without its file.
+        """Return the options of the command, including ``input_options``, but without its file.
         Raise :class:`UserError` if an option is invalid."""
         values: dict[str, Any] = {"seed": self.seed, "samples": self.samples, **input_options}
         if self.task == "harmonise":
@@ -74,21 +73,21 @@ class Request:
 def parse_request(
     data: Mapping[str, Any], models: Models, duration: float, music: str = MUSIC[0]
 ) -> tuple[Request, Model]:
-    """Return the request of a page, and the model for it and this kind of ``music``.
-
-    Raise :class:`Refused`, or another :class:`UserError`, in one sentence that names the invalid
-    field. :meth:`Request.config` checks the options of the command.
+    """Return the request of a page, from its JSON ``data``, and the model that composes it, chosen
+    by the kind of ``music``. ``duration`` (seconds) is the default end of the selection. Raise
+    :class:`Refused`, or another :class:`UserError`, if a field is invalid. But the options of the
+    command are checked by :meth:`Request.config`.
     """
     from musictx.apps.results import fresh_seed  # imports torch
 
-    given = {name: value for name, value in data.items() if value is not None}
-    given.pop("revision", None)
-    request = validate(Request, {"end": duration, "seed": fresh_seed(), **given})
+    fields = {name: value for name, value in data.items() if value is not None}
+    fields.pop("revision", None)
+    request = validate(Request, {"end": duration, "seed": fresh_seed(), **fields})
     model = models.choose(request.model, request.task, music)
-    if "end" not in given:
+    if "end" not in fields:
         request = replace(request, end=max(request.end, request.begin))
     if request.end < request.begin:
-        raise Refused(f"end={request.end:g}: expected a place after begin={request.begin:g}")
+        raise Refused(f"end={request.end:g}: expected at least begin={request.begin:g}")
     for name in request.controls:
         if name not in model.steers:
             raise Refused(f"{name[:20]}: the model {model.name} does not follow it")
@@ -99,7 +98,7 @@ def parse_request(
 
 
 def label(request: Request, clock: Beats) -> str:
-    """Return a short description of the request."""
+    """Return a short description of the request for the user."""
     length = f"{request.seconds or 0:g} s"
     if request.bars is not None:
         length = "1 bar" if request.bars == 1 else f"{request.bars} bars"
@@ -108,11 +107,11 @@ def label(request: Request, clock: Beats) -> str:
     if request.task == "continue":
         return f"continue for {length}"
     if request.task == "vary":
-        return f"vary {bars(request, clock)}, {100 * request.keep:.0f} % kept"
-    return f"{request.task} {bars(request, clock)}"
+        return f"vary {bar_range(request, clock)}, {100 * request.keep:.0f} % kept"
+    return f"{request.task} {bar_range(request, clock)}"
 
 
-def bars(request: Request, clock: Beats) -> str:
+def bar_range(request: Request, clock: Beats) -> str:
     """Return the selected bars, such as "bars 2 to 3"; a pick-up is bar 0."""
     first = clock.bar_at(request.begin) - clock.pickup
     last = max(clock.bar_at(request.end, ends=True) - clock.pickup, first)
@@ -120,7 +119,7 @@ def bars(request: Request, clock: Beats) -> str:
 
 
 def command_line(request: Request, config: Any) -> str:
-    """Return the command that composes the same notes, to be typed in the folder of the takes."""
+    """Return the command that composes the same notes if run in the folder of the takes."""
     command = command_of(request.task)
     verb = "continue" if request.task == "continue" else command
     return shlex.join(["musictx", verb, *options.words(command, config)])

@@ -1,5 +1,5 @@
-"""A document with its history, and the folder of all sessions. Every operation is on the disk
-before it is acknowledged.
+"""A document with its history, and the folder of all sessions. An operation is acknowledged only
+once it is on the disk.
 
 Files in the folder of a session:
     start.mid, start.musicxml   the file that was opened, if there was one
@@ -43,10 +43,10 @@ CACHED = 8
 
 
 class Session:
-    """One session, read from its folder; :class:`Refused` (404) if it is damaged.
+    """One session, read from its folder. Raises :class:`Refused` (404) if it is damaged.
 
-    A ``document`` is never changed: an operation replaces it by a new document, once the operation
-    is on the disk."""
+    A document is never changed. An operation sets ``document`` to a new one, once the operation is
+    on the disk."""
 
     def __init__(self, folder: Path, limits: StudioLimits) -> None:
         self.id = folder.name
@@ -55,63 +55,61 @@ class Session:
         self._lock = threading.RLock()
         self._limits = limits
         tidy(folder)
+        # The history has ``_length`` operations; all after the first ``_done`` are undone.
         self.document, self._done, self._length = store.load(folder / store.DATABASE)
-        self.takes = Takes(folder)  # only the composer changes it
+        self.takes = Takes(folder)  # only the composer changes them
 
     # ------------------------------------------------------------------------------ operations
 
     def do(self, change: Change, revision: Any) -> dict[str, Any]:
-        """Apply a change that a page made on ``revision``. Return the parts of the document that
-        follow from others and may have changed.
-
-        Raise :class:`Refused`, without changing anything, if the document has another revision
-        (409) or the change cannot be applied.
-        """
+        """Apply a change that a page made to this ``revision`` of the document. Return the derived
+        values, which may have changed, as JSON. Raise :class:`Refused`, without changing anything,
+        if the document has another revision (409) or the change cannot be applied."""
         with self.locked_folder():
-            document = self.at(revision)
-            change = document.check(exchange.stored_names(change, document), self._limits)
+            document = self.document_at(revision)
+            change = document.check(exchange.remove_shown_names(change, document), self._limits)
             path, done = self.folder / store.DATABASE, self._done + 1
             self.document = store.write(path, document, change, done, is_new=True)
             self._done = self._length = done
             return exchange.derived_json(self.document) | self._undo_state()
 
-    def _step(self, word: str, revision: Any) -> dict[str, Any]:
-        """Undo the last operation, or apply again the one that was undone last, and return the
-        document; ``word`` is "undo" or "redo"."""
+    def _undo_or_redo(self, word: str, revision: Any) -> dict[str, Any]:
+        """Undo the last operation, or redo the one that was undone last. Return the document as
+        JSON. ``word`` is "undo" or "redo"."""
         with self.locked_folder():
-            document, is_undo = self.at(revision), word == "undo"
+            document, is_undo = self.document_at(revision), word == "undo"
             if self._done == (0 if is_undo else self._length):
                 raise Refused(f"there is nothing to {word}", 409, revision=revision)
             number, path = self._done + (not is_undo), self.folder / store.DATABASE
             try:
-                step = validate(Change, store.operation(path, number, inverse=is_undo))
+                change = validate(Change, store.operation(path, number, inverse=is_undo))
             except UserError:
                 raise Refused(f"the history of this session is damaged; {word} ends here") from None
-            document.check_references(step)
+            document.check_references(change)
             done = number - is_undo
-            self.document = store.write(path, document, step, done, is_new=False)
+            self.document = store.write(path, document, change, done, is_new=False)
             self._done = done
             return self.json()
 
-    undo, redo = partialmethod(_step, "undo"), partialmethod(_step, "redo")
+    undo, redo = partialmethod(_undo_or_redo, "undo"), partialmethod(_undo_or_redo, "redo")
 
     @contextlib.contextmanager
     def locked_folder(self) -> Iterator[Path]:
-        """Lock the folder, so that it is neither moved nor changed by other threads until the block
-        ends. Raise :class:`Refused` (404) if the session is deleted."""
+        """Yield the folder, which other threads neither move nor change until the block ends.
+        Raise :class:`Refused` (404) if the session is deleted."""
         with self._lock:
             if self.deleted:
                 raise Refused("this session was deleted", 404)
             yield self.folder
 
-    def at(self, revision: Any) -> Document:
-        """Return the document if it has this ``revision``; raise :class:`Refused` if it has another
-        (409), or if this is none."""
+    def document_at(self, revision: Any) -> Document:
+        """Return the document if it has this ``revision``. Raise :class:`Refused` if it has another
+        (409), or ``revision`` is not an integer."""
         document = self.document
         if type(revision) is not int:
             raise Refused(f"revision={shown(revision)}: expected the piece's, a whole number")
         if revision != document.revision:
-            sentence = "another page changed this music in between; it is read again"
+            sentence = "another page has changed this music; it is loaded again"
             raise Refused(sentence, 409, revision=document.revision)
         return document
 
@@ -123,7 +121,7 @@ class Session:
             return {"id": self.id} | exchange.document_json(self.document) | self._undo_state()
 
     def opened_file(self) -> bytes:
-        """Return the MIDI file that was opened; b"" if there is none or it was no MIDI file."""
+        """Return the MIDI file that was opened; b"" if none was, or a file of another format."""
         with contextlib.suppress(OSError):
             return (self.folder / f"{OPENED_FILE}.mid").read_bytes()
         return b""
@@ -133,7 +131,7 @@ class Session:
 
 
 class Sessions:
-    """Every session under ``folder``. A session that is in use is one object."""
+    """All sessions under ``folder``. There is one object for a session that is in use."""
 
     def __init__(self, folder: Path, limits: StudioLimits) -> None:
         self.folder = folder
@@ -145,7 +143,8 @@ class Sessions:
         tidy(folder)
 
     def create(self, document: Document, data: bytes = b"", suffix: str = ".mid") -> Session:
-        """Create a session of ``document``, read from a file of this ``data`` and ``suffix``."""
+        """Create a session of ``document``. ``data`` is the file that it was read from, whose name
+        ends in ``suffix``; b"": none."""
         while True:
             name = f"{datetime.now():%Y%m%d}-{_slug(document.name)}-{secrets.token_hex(2)}"
             if not (self.folder / name).exists() and not (self.folder / DELETED / name).exists():
@@ -154,7 +153,7 @@ class Sessions:
             if data:
                 write_bytes(new_folder / (OPENED_FILE + suffix), data)
             store.create(new_folder / store.DATABASE, document)
-        with contextlib.suppress(OSError):  # the new name goes to the disk, too, where possible
+        with contextlib.suppress(OSError):  # where possible, the new name is on the disk, too
             handle = os.open(self.folder, os.O_RDONLY)
             try:
                 os.fsync(handle)
@@ -174,7 +173,7 @@ class Sessions:
             return session
 
     def list(self) -> list[dict[str, Any]]:
-        """Return an entry for each session, the last changed first."""
+        """Return an entry for each session as JSON, the last changed first."""
         entries = []
         for folder in filter(_is_session, self.folder.iterdir()):
             with contextlib.suppress(OSError, UserError):  # damaged, or just deleted
@@ -193,7 +192,7 @@ class Sessions:
             self._all.pop(name, None)
 
     def restore(self, name: str) -> None:
-        """Move a deleted session back; raise :class:`Refused` if there is none of this name."""
+        """Move a deleted session back. Raise :class:`Refused` (404) if there is none."""
         with self._lock:
             source, target = self.folder / DELETED / name, self.folder / name
             if target.exists() or not source.is_dir():
@@ -214,6 +213,6 @@ def _is_session(folder: Path) -> bool:
 
 
 def _slug(name: str) -> str:
-    """Return the letters and digits of ``name`` in ASCII, which any file system accepts."""
+    """Return ``name`` in lower-case ASCII letters and digits, which any file system accepts."""
     letters = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", letters)[:24].strip("-") or "music"

@@ -2,8 +2,7 @@
 
 An operation is one transaction, on the disk before it is acknowledged. SQLite keeps a rollback
 journal, not a write-ahead log, so that between two operations the piece is one file, which anybody
-may copy or move. ``synchronous=EXTRA`` writes to the disk what FULL writes, and that the journal
-was removed.
+may copy or move. ``synchronous=EXTRA`` flushes what FULL does, and also the removal of the journal.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ SELECT (SELECT value FROM fields WHERE name = 'name'),
 
 def create(path: Path, document: Document) -> None:
     """Create a database at ``path`` with ``document`` and an empty history."""
-    with _writing(path, "rwc") as database:
+    with _transaction(path, "rwc") as database:
         for statement in _TABLES.split(";"):
             database.execute(statement)
         fields = {name: document.field(name) for name in FIELDS}
@@ -47,9 +46,9 @@ def create(path: Path, document: Document) -> None:
 
 
 def load(path: Path) -> tuple[Document, int, int]:
-    """Return the document and its history: how many operations are applied, and how many there are
-    with those that are undone. Raise :class:`Refused` (404) if they are damaged."""
-    with _reading(path) as database:
+    """Return the document, the number of operations that are applied, and the number of all
+    operations, with those that were undone. Raise :class:`Refused` (404) if it is damaged."""
+    with _read(path) as database:
         fields = {n: json.loads(v) for n, v in database.execute("SELECT name, value FROM fields")}
         notes = database.execute("SELECT id, start, stop, pitch, velocity, track FROM notes")
         document = Document.from_state(fields | {"notes": notes.fetchall()})
@@ -61,32 +60,32 @@ def load(path: Path) -> tuple[Document, int, int]:
 
 
 def summary(path: Path) -> dict[str, Any]:
-    """Return the entry of a session in the list; raise :class:`Refused` (404) if it is damaged."""
-    with _reading(path) as database:
+    """Return the entry of a session in the list of sessions, as JSON. Raise :class:`Refused` (404)
+    if it is damaged."""
+    with _read(path) as database:
         name, changed, notes, duration = database.execute(_SUMMARY).fetchone()
         name, changed = str(json.loads(name)), str(json.loads(changed))
         return {"name": name, "changed": changed, "notes": notes, "duration": float(duration)}
 
 
 def operation(path: Path, number: int, *, inverse: bool) -> Any:
-    """Return an operation, or its ``inverse``, as JSON."""
-    with _reading(path) as database:
+    """Return operation ``number`` (from 1), or its inverse, as JSON."""
+    with _read(path) as database:
         query = "SELECT change, back FROM operations WHERE number = ?"
         return json.loads(database.execute(query, (number,)).fetchone()[inverse])
 
 
-def write(path: Path, before: Document, change: Change, done: int, is_new: bool) -> Document:
-    """Apply ``change`` to the document ``before``, write this to the database, where ``done``
-    operations are applied now, and return the new document. If the change ``is_new``, it becomes
-    the last operation of the history, and operations that were undone are deleted. Raise
-    :class:`WriteError` if the machine cannot write; the database is unchanged then."""
-    document = before.copy()
+def write(path: Path, old: Document, change: Change, done: int, is_new: bool) -> Document:
+    """Return ``old`` with ``change`` applied, and write it to the database. ``done`` operations are
+    applied now. A change that ``is_new`` becomes the last operation of the history; operations that
+    were undone are deleted. If this fails, raise :class:`WriteError`; nothing is changed."""
+    document = old.copy()
     inverse = document.apply(change)
-    names = [name for name in FIELDS if getattr(document, name) != getattr(before, name)]
+    names = [name for name in FIELDS if getattr(document, name) != getattr(old, name)]
     rows = [*change.add, *change.change]
-    with _writing(path) as database:
+    with _transaction(path) as database:
         query = "SELECT value FROM fields WHERE name = 'revision'"
-        if database.execute(query).fetchone() != (str(before.revision),):
+        if database.execute(query).fetchone() != (str(old.revision),):
             raise WriteError("this piece was changed by another program; start the studio again")
         _set(database, {n: document.field(n) for n in names} | {"done": done, "changed": _now()})
         database.executemany("DELETE FROM notes WHERE id = ?", ((n,) for n in change.remove))
@@ -112,11 +111,11 @@ def _now() -> str:
 
 
 @contextlib.contextmanager
-def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+def _read(path: Path) -> Iterator[sqlite3.Connection]:
     if path.exists() and not path.is_file():  # reading a pipe would block forever
         raise Refused("this session is damaged: its database is no regular file", 404)
     try:
-        with _connected(path, "rw") as database:  # "ro" could not roll back a journal
+        with _connect(path, "rw") as database:  # "ro" could not roll back a journal
             yield database
     except Refused:
         raise Refused("this session is damaged: its database is inconsistent", 404) from None
@@ -125,10 +124,10 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @contextlib.contextmanager
-def _writing(path: Path, mode: str = "rw") -> Iterator[sqlite3.Connection]:
-    """Run the block as one transaction, which is on the disk when the block ends."""
+def _transaction(path: Path, mode: str = "rw") -> Iterator[sqlite3.Connection]:
+    """Run the block as one transaction, which is on the disk once the block ends."""
     try:
-        with _connected(path, mode) as database, database:
+        with _connect(path, mode) as database, database:
             database.execute("BEGIN IMMEDIATE")
             yield database
     except sqlite3.Error as error:
@@ -136,8 +135,8 @@ def _writing(path: Path, mode: str = "rw") -> Iterator[sqlite3.Connection]:
 
 
 @contextlib.contextmanager
-def _connected(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
-    """A connection for one block; a file that stays open could not be moved on Windows."""
+def _connect(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
+    """Connect for one block, since a file that stays open cannot be moved on Windows."""
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     with contextlib.closing(sqlite3.connect(uri, uri=True)) as database:
         database.execute("PRAGMA synchronous = EXTRA")  # fails for a damaged file

@@ -1,5 +1,5 @@
-"""Takes: a request, its progress and its results, and the change that accepts a proposal. A take
-is on disk before it is published.
+"""Takes: a request, its progress and its results; and the change that accepts a proposal. A take is
+published once it is on the disk.
 
 Files in the folder ``takes/`` of a session:
     0007.mid                 the input of take 7; a new piece has none
@@ -34,7 +34,7 @@ from musictx.studio.change import (
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused, validate
 
-#: The largest file of a take that is read, MB; a larger, damaged file could fill the memory.
+#: The largest JSON file of a take, MB; a larger, damaged one could fill the memory.
 MOST_MB = 64
 #: States of a take or proposal that is not finished.
 RUNNING = ("waiting", "composing")
@@ -44,9 +44,9 @@ TrackRow = Annotated[dict[str, Any], AfterValidator(lambda row: validate(Track, 
 
 @dataclass
 class Proposal:
-    """One version of a take, as what it changes in the document: its notes, new tracks, and the
-    numbers of the notes that it replaces. While it is being composed it has no notes yet, only
-    ``events``: the starts and ends of notes so far."""
+    """One version of a take: the ``notes`` and ``tracks`` that it adds to the document, and the
+    numbers of the notes that it ``removes``. While it is being composed it has only ``events``, the
+    starts and ends of notes so far (``Performance.on_event``)."""
 
     number: Number
     state: State = "waiting"
@@ -62,8 +62,8 @@ class Take:
     """One request and its results, as pages see them.
 
     place    the position in the queue, from 1; 0 for a take that does not wait
-    at_end   notes are published when a proposal is finished, not before
-    aside    a page does not show the take
+    at_end   whether the notes of a proposal are published only when it is finished
+    aside    whether the user has hidden the take
     """
 
     id: Annotated[int, Field(ge=1, le=10**9)]
@@ -92,9 +92,9 @@ class Take:
 
     def json(self, notes: bool = True) -> dict[str, Any]:
         """Return the take as JSON for a page, with or without the notes of its proposals."""
-        left_out = () if notes else ("notes", "events")
+        excluded = () if notes else ("notes", "events")
         proposals = [
-            {name: value for name, value in vars(proposal).items() if name not in left_out}
+            {name: value for name, value in vars(proposal).items() if name not in excluded}
             for proposal in self.proposals
         ]
         return vars(self) | {"proposals": proposals}
@@ -109,7 +109,7 @@ class Take:
 
 class Takes(dict[int, Take]):
     """The takes of one session by their numbers, read from its folder. Damaged takes are left out,
-    but count for ``last_number``, so that their numbers are not used again."""
+    but ``last_number`` counts them, so that their numbers are not reused."""
 
     def __init__(self, session_folder: Path) -> None:
         super().__init__()
@@ -117,29 +117,29 @@ class Takes(dict[int, Take]):
         tidy(folder)
         for path in folder.glob("*.json"):
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-                take = _restored(read_bytes(path, MOST_MB, "the size of a take"))
+                take = _parse_take(read_bytes(path, MOST_MB, "the size of a take"))
                 if stem(take.id) == path.stem:
                     self[take.id] = take
         names = [re.match(r"[0-9]{4,9}\b", path.name) for path in folder.glob("*")]
         self.last_number = max((int(name[0]) for name in names if name), default=0)
 
     def proposal(self, take: int, number: Any) -> tuple[Take, Proposal]:
-        """Return a take and its finished proposal of this number; raise :class:`Refused` (404) if
-        there is none."""
+        """Return a take and its finished proposal of this ``number``. Raise :class:`Refused` (404)
+        if there is none."""
         for proposal in self[take].proposals if take in self else ():
             if (proposal.number, proposal.state) == (number, "done"):
                 return self[take], proposal
         raise Refused(f"take {take} has no finished proposal {str(number)[:20]}", 404)
 
 
-def _restored(data: bytes) -> Take:
-    """Return the take from its JSON file. Raise ``ValueError`` or another exception if the file is
-    damaged. A take that was being composed when the process ended is stopped."""
+def _parse_take(data: bytes) -> Take:
+    """Return the take from the content of its JSON file. A take that was not finished when the
+    process ended is now stopped. Raise ``ValueError`` or another exception if it is damaged."""
     state = json.loads(data)
     for proposal in state["proposals"]:
         if proposal["state"] in RUNNING:  # earlier versions wrote notes without an end
             proposal["notes"] = ()
-    json.dumps(state, allow_nan=False)
+    json.dumps(state, allow_nan=False)  # raises ValueError for NaN, which no page can read
     take = validate(Take, state)
     if take.running:
         take.finish("stopped")
@@ -147,7 +147,7 @@ def _restored(data: bytes) -> Take:
 
 
 def stem(number: int) -> str:
-    """Return the name of a take's files, without ending."""
+    """Return the name of a take's files without their endings."""
     return f"{number:04d}"
 
 
@@ -158,18 +158,17 @@ def save(folder: Path, take: Take) -> None:
 
 
 def acceptance(document: Document, take: int, proposal: Proposal, label: str = "") -> Change:
-    """Return the change that adds the notes of ``proposal`` and removes the notes it replaces.
+    """Return the change that adds the notes of ``proposal`` and removes the notes that it replaces.
 
-    A proposal of the same take that was accepted before is undone first: its notes are removed, and
-    the notes that it had replaced return, unless this proposal or another take replaces them, too.
-    Locked notes stay. Tracks that lose all notes are removed if the proposal has new tracks.
+    An accepted proposal of the same take is undone first: its notes are removed, and the notes that
+    it had replaced return, unless this proposal or another take also replaces them. Locked notes
+    stay. Tracks that lose all their notes are removed if the proposal has new tracks.
     """
     previous = [row for row in document.accepted if row.take == take]
-    others = document.accepted - {*previous}
     previous_numbers = {n for row in previous for n in range(row.first, row.first + row.amount)}
     replaced_numbers = set(proposal.removes)
     removed = (previous_numbers | replaced_numbers) & (document.notes.keys() - document.locked)
-    returning, tracks = _returning(document, previous, others, proposal)
+    returning, tracks = _find_returning(document, previous, proposal)
     used = document.tracks_of(document.notes.keys() - removed) | {note[5] for note in returning}
     reusable = document.tracks_of(removed & previous_numbers) - used
     tracks, track_ids = _add_tracks(tracks, proposal.tracks, reusable)
@@ -182,41 +181,42 @@ def acceptance(document: Document, take: int, proposal: Proposal, label: str = "
     if proposal.tracks:  # for example four voices, which replace the track of a melody
         emptied = document.tracks_of(removed) - used - {note[5] for note in added}
         tracks = tuple(track for track in tracks if track.id not in emptied)
-    # All notes that the proposal replaces can return later, also notes that are absent because a
-    # proposal of another take has replaced them.
+    # All notes that the proposal replaces can return later, even those that are absent now because
+    # a proposal of another take has replaced them.
     replaced = [(number, *document.notes[number]) for number in sorted(removed - previous_numbers)]
     absent = {note[0]: note for row in document.accepted for note in row.replaced}
     replaced += [note for number, note in absent.items() if number in replaced_numbers]
     old_tracks = [track for row in previous for track in row.removed_tracks] + [*document.tracks]
     removed_tracks = tuple(track for track in old_tracks if track not in tracks)
-    place = take, proposal.number, document.next_id, len(added)
-    after = {Accepted(*place, tuple(replaced), removed_tracks)}
-    for row in others:  # other takes must not bring back notes of the previous proposal later
+    numbers = document.next_id, len(added)
+    accepted = {Accepted(take, proposal.number, *numbers, tuple(replaced), removed_tracks)}
+    for row in document.accepted - {*previous}:  # may not bring back notes of the previous proposal
         notes = tuple(note for note in row.replaced if note[0] not in previous_numbers)
-        after.add(row._replace(replaced=notes))
+        accepted.add(row._replace(replaced=notes))
     return Change(
         label,
         remove=tuple(sorted(removed)),
         add=(*returning, *added),
-        accept=tuple(sorted(after - document.accepted)),
-        reject=tuple(sorted(document.accepted - after)),
+        accept=tuple(sorted(accepted - document.accepted)),
+        reject=tuple(sorted(document.accepted - accepted)),
         tracks=tracks if tracks != document.tracks else None,
     )
 
 
-def _returning(
-    document: Document, previous: Iterable[Accepted], others: Iterable[Accepted], proposal: Proposal
+def _find_returning(
+    document: Document, previous: list[Accepted], proposal: Proposal
 ) -> tuple[list[NamedNote], tuple[Track, ...]]:
-    """Return the notes that return when ``proposal`` takes the place of the ``previous`` one, and
-    the tracks of the document with the tracks that return.
+    """Return the notes that return when ``proposal`` takes the place of the ``previous`` one of its
+    take, and the tracks of the document together with the tracks that return.
 
-    A note that the previous proposal had replaced returns unless the new proposal or one of the
-    ``others`` replaces it, or its track was deleted in the meantime. A removed track returns if a
-    returning note, or a note of the new proposal, needs it."""
-    unwanted = {*proposal.removes, *(note[0] for row in others for note in row.replaced)}
+    A note that the previous proposal had replaced returns unless the new proposal or another take
+    replaces it, or its track was deleted meanwhile. A removed track returns if a returning note, or
+    a note of the new proposal, needs it."""
+    other_takes = document.accepted - {*previous}
+    unwanted = {*proposal.removes, *(note[0] for row in other_takes for note in row.replaced)}
     present = {track.id for track in document.tracks}
     previous_tracks = {t.id: t for row in previous for t in row.removed_tracks}
-    removed_tracks = {t.id: t for row in others for t in row.removed_tracks} | previous_tracks
+    removed_tracks = {t.id: t for row in other_takes for t in row.removed_tracks} | previous_tracks
     notes = [
         note
         for row in previous
@@ -225,24 +225,21 @@ def _returning(
     ]
     needed = {note[5] for note in notes}
     needed |= {row[4] for row in proposal.notes} & previous_tracks.keys()
-    again = tuple(removed_tracks[number] for number in sorted(needed - present))
-    return notes, document.tracks + again
+    returning = tuple(removed_tracks[number] for number in sorted(needed - present))
+    return notes, document.tracks + returning
 
 
 def _add_tracks(
     tracks: Iterable[Track], new_tracks: Iterable[Mapping[str, Any]], reusable: set[int]
 ) -> tuple[tuple[Track, ...], dict[int, int]]:
-    """Return ``tracks`` with the ``new_tracks`` of a proposal, and the id in the document of each
-    track id in the proposal.
-
-    A new track with the name, program and drums of a ``reusable`` track, which has no notes any
-    more, is that track."""
-    free = [track for track in tracks if track.id in reusable]
+    """Return ``tracks`` with the ``new_tracks`` of a proposal, and {id in the proposal: id in the
+    document}. A ``reusable`` track, which has lost its notes, replaces a new one of its kind."""
+    unused = [track for track in tracks if track.id in reusable]
     all_tracks, ids = list(tracks), {track.id: track.id for track in tracks}
     for new in (Track(**row) for row in new_tracks):
-        track = next((track for track in free if track.kind == new.kind), None)
+        track = next((track for track in unused if track.kind == new.kind), None)
         if track is not None:
-            free.remove(track)
+            unused.remove(track)
         else:
             number = new.id
             while any(number == other.id for other in all_tracks):

@@ -1,7 +1,7 @@
 """Training from the page: one ``musictx train`` at a time, in a separate process.
 
-The state of a training is read from the files of its run. After the studio was stopped or killed,
-the page therefore shows the training as it is, and can resume it.
+The state of a training is read from the files of its run, so that the page shows it, and can resume
+the training, even after the studio was stopped or killed.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ from musictx.studio.config import EVERYWHERE, StudioConfig
 from musictx.studio.errors import Refused
 from musictx.training import run_folder
 
-#: The folder of all runs, below the folder of the studio, and its file about the current training.
+#: The folder of all runs, in the folder of the studio, and its file about the current training.
 RUNS, CURRENT = "training", "current.json"
 #: Seconds in which a folder must be examined, and in which a training must save its state and end.
-LOOK_SECONDS, LEAVE_SECONDS = 60.0, 10.0
-#: The largest number of rows of losses for a page.
+LOOK_SECONDS, CLOSE_SECONDS = 60.0, 10.0
+#: The most rows of losses for a page.
 MOST_ROWS = 400
 #: Exit statuses of a training that was stopped; negative for a signal.
 STOPPED = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
 
 
 def summary_of(folder: str) -> dict[str, Any]:
-    """Return the contents of a folder of music: the number of files and hours; of the files that
-    were read, how many keep to their beats, and the notes a second; and the nearest model."""
+    """Return what is in a folder of music, as JSON: the number of files, and estimated hours; how
+    many were ``read``; of these, how many keep to their beats, and the notes a second; and the
+    nearest model, and why."""
     contents = contents_of([folder])
     (model, why), seconds = nearest_model(contents), max(contents.seconds, 1e-9)
     hours = seconds / max(contents.read, 1) * contents.files / 3600
@@ -53,15 +54,15 @@ def summary_of(folder: str) -> dict[str, Any]:
     return {**counts, "density": density, "hours": round(hours, 2), "model": model, "why": why}
 
 
-#: The command ``musictx`` of the same Python.
+#: The command ``musictx`` of this Python.
 MUSICTX = (sys.executable, "-m", "musictx")
 
 
 class Trainings:
     """The training of a studio. Thread-safe.
 
-    All methods with a folder raise :class:`Refused` if there is no such folder, and if the studio
-    listens to other machines, since a training reads any folder of this machine.
+    Methods with a folder raise :class:`Refused` if it does not exist, or other machines can reach
+    the studio, since a training can read any folder of this machine.
     """
 
     def __init__(self, config: StudioConfig) -> None:
@@ -71,7 +72,7 @@ class Trainings:
         self._process: subprocess.Popen[bytes] | None = None
 
     def look(self, typed: Any) -> dict[str, Any]:
-        """Return the contents of the folder, and the command that trains on it."""
+        """Return the contents of a folder, and the command that trains on it, as JSON."""
         folder = self._folder(typed)
         limits = dataclasses.replace(self._config.limits, read_seconds=LOOK_SECONDS)
         contents: dict[str, Any] = run_isolated(summary_of, str(folder), limits=limits)
@@ -82,11 +83,11 @@ class Trainings:
         return {"folder": typed, "command": self._command_line(typed, folder), **contents}
 
     def start(self, typed: Any) -> dict[str, Any]:
-        """Train on the folder, or resume its training."""
+        """Start to train on a folder, or resume its training. Return the state."""
         folder = self._folder(typed)
         with self._lock:
             if self._pid() is not None:
-                raise Refused("a training is under way already; stop it first", 409)
+                raise Refused("a training is already running; stop it first", 409)
             self._runs.mkdir(parents=True, exist_ok=True)
             log = self._run(folder).with_suffix(".log")
             with log.open("wb") as output:
@@ -102,17 +103,17 @@ class Trainings:
         return self.json()
 
     def stop(self) -> None:
-        """Let the training save its state and end."""
+        """Make the training save its state and end."""
         with self._lock, suppress(OSError):
             if (pid := self._pid()) is not None:
                 os.kill(pid, signal.SIGTERM)
 
     def close(self) -> None:
-        """End the training with the studio; the next :meth:`start` resumes it."""
+        """Stop the training, since the studio ends. The next :meth:`start` resumes it."""
         self.stop()
         if self._process is not None:
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(LEAVE_SECONDS)
+                self._process.wait(CLOSE_SECONDS)
 
     def json(self) -> dict[str, Any]:
         """Return the state of the training, as JSON for a page."""
@@ -127,7 +128,7 @@ class Trainings:
             state = "finished"
         elif self._process is not None and self._process.poll() not in STOPPED:
             state = "failed"
-        rows = _rows(run.path / "metrics.csv")
+        rows = _read_losses(run.path / "metrics.csv")
         samples = sorted(int(p.stem[5:]) for p in run.path.glob("samples/step-*.mid"))
         return {
             "state": state,
@@ -141,7 +142,7 @@ class Trainings:
         }
 
     def sample(self, step: int) -> tuple[Score, str]:
-        """Return the sample that was composed after a step, and its title."""
+        """Return the sample that was composed after training step ``step``, and its title."""
         current = self._current()
         run = Path() if current is None else self._run(Path(current["folder"]))
         path = run / f"samples/step-{step:06}.mid"
@@ -150,31 +151,31 @@ class Trainings:
         return midi.read(path.read_bytes()), f"after step {step}"
 
     def model(self) -> Path:
-        """Return the model folder of the training, with its best model so far."""
+        """Return the folder with the best model of the training so far."""
         state = self.json()
         if state.get("model") is None:
             raise Refused("there is no model yet; the first comes with the first validation", 409)
         return self._runs / str(state["model"]) / "model"
 
     def models(self) -> dict[str, Path]:
-        """Return the models that were trained here: name -> model folder."""
+        """Return {name: model folder} of the models that were trained here."""
         folders = sorted(self._runs.glob("*/model"))
         return {path.parent.name: path for path in folders if shipped.is_model(path)}
 
     def _folder(self, typed: Any) -> Path:
-        """Return the folder of a path that a user ``typed``."""
+        """Return the folder whose path a user ``typed``. Raise :class:`Refused` (see above)."""
         if self._config.host in EVERYWHERE or not self._config.host.startswith(("127.", "local")):
             sentence = "only a studio that other machines cannot reach trains from the page"
             raise Refused(sentence, 403)
         if not isinstance(typed, str) or not typed.strip() or len(typed) > 1000 or "\0" in typed:
-            raise Refused("folder: expected the way to a folder, such as ~/midi")
+            raise Refused("folder: expected the path of a folder, such as ~/midi")
         folder = Path(typed.strip()).expanduser().resolve()
         if not os.path.isdir(folder):
             raise Refused(f"{typed}: there is no such folder on this machine")
         return folder
 
     def _run(self, folder: Path) -> Path:
-        """Return the run of a folder of music, always the same, so that it is resumed."""
+        """Return the run folder for a folder of music, always the same, so that it is resumed."""
         name = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")[:24] or "music"
         return self._runs / f"{name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:4]}"
 
@@ -182,7 +183,7 @@ class Trainings:
         return ["train", f"corpus.path={folder}", f"out={run}"]
 
     def _command_line(self, typed: str, folder: Path) -> str:
-        """Return the command to be typed in the folder that the studio was started in."""
+        """Return the command to run in the folder in which the studio was started."""
         run = Path(self._config.folder) / RUNS / self._run(folder).name
         return shlex.join(["musictx", *self._arguments(typed.strip(), run.as_posix())])
 
@@ -192,7 +193,7 @@ class Trainings:
         return None
 
     def _pid(self) -> int | None:
-        """Return the id of the training process, which this studio or a killed one started."""
+        """Return the process id of the running training, of this or a killed studio, or None."""
         if self._process is not None:
             return self._process.pid if self._process.poll() is None else None
         current = self._current()
@@ -201,14 +202,14 @@ class Trainings:
         pid: int = current["pid"]
         lock = self._run(Path(current["folder"])) / run_folder.LOCK
         with suppress(OSError, ValueError):
-            # Systems use process ids again; the lock names the process of the training.
+            # Process ids are reused; the lock names the process of the training.
             if f"process {pid} " in lock.read_text("utf-8"):
                 os.kill(pid, 0)  # raises OSError if there is no such process
                 return pid
         return None
 
     def _last_line(self, run: Path, current: dict[str, Any]) -> str:
-        """Return the last line that a failed training printed, with the folder as typed."""
+        """Return the last line that a failed training printed, without paths of the machine."""
         with suppress(OSError):
             lines = run.with_suffix(".log").read_text("utf-8", "replace").strip().splitlines()
             line = (lines or [""])[-1].replace(current["folder"], current["typed"])
@@ -216,8 +217,8 @@ class Trainings:
         return ""
 
 
-def _rows(path: Path) -> list[tuple[int, float | None, float | None]]:
-    """Return (step, training loss, validation loss) of a table of metrics; None: not measured."""
+def _read_losses(path: Path) -> list[tuple[int, float | None, float | None]]:
+    """Return (step, training loss, validation loss) rows of metrics.csv; None: not measured."""
     rows: list[tuple[int, float | None, float | None]] = []
     with suppress(OSError, csv.Error, ValueError, KeyError), path.open(encoding="utf-8") as table:
         for row in csv.DictReader(table):

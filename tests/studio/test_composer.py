@@ -152,14 +152,14 @@ def test_after_a_restart_finished_takes_are_unchanged_and_unfinished_ones_stoppe
         ({"task": "harmonise", "model": "piano"}, "cannot harmonise; chorale can"),
         ({"task": "new", "controls": {"colour": 1}}, "colour: the model piano does not follow it"),
         ({"task": "new", "sampling": {"heat": 1}}, "sampling.heat: no such option"),
-        ({"task": "replace", "begin": 3, "end": 2}, "end=2: expected a place after begin=3"),
+        ({"task": "replace", "begin": 3, "end": 2}, "end=2: expected at least begin=3"),
         ({"task": "replace", "begin": 300, "end": 301}, "after the last note"),
         ({"task": "replace", "begin": 0, "end": 3, "tracks": [7]}, "there is no track 7"),
         ({"task": "replace", "begin": 0, "end": 3, "tracks": [2]}, "writes no drums"),
         ({"task": "replace", "begin": 0, "end": 3, "model": "chorale"}, "four voices.*2 tracks"),
         ({"task": "continue", "end": 0}, "no notes before 0.0 s"),
         ({"task": "accompany", "tracks": [2]}, "no pitched notes in the selection"),
-        ({"task": "new", "revision": 12}, "changed this music in between"),
+        ({"task": "new", "revision": 12}, "has changed this music"),
     ],
 )  # fmt: skip
 def test_an_invalid_request_gets_a_sentence_and_writes_no_file(wrong, sentence, studio, session):

@@ -68,7 +68,7 @@ TRACK = {"id": 0, "name": "", "program": 0, "drum": False}
     ("data", "sentence"),
     [
         ([], "expected a JSON object"),
-        ({"notes": []}, "notes: there is no such part"),
+        ({"notes": []}, "notes: there is no such field"),
         ({"remove": 3}, "remove=3: "),
         ({"remove": [7]}, "remove: there is no note 7"),
         ({"remove": [0, 0]}, "remove: a number is given twice"),
@@ -84,9 +84,9 @@ TRACK = {"id": 0, "name": "", "program": 0, "drum": False}
         ({"remove": [0], "lock": [0]}, "lock: there is no note 0"),
         ({"tracks": [TRACK, TRACK]}, "tracks: a number is given twice"),
         ({"tracks": [TRACK | {"id": i} for i in range(257)]}, "257 tracks are more than"),
-        ({"tempos": [[0, 3.5]]}, "tempos: at 0 s 3.5, expected 3.6 to 6e+07"),
+        ({"tempos": [[0, 3.5]]}, "tempos: 3.5 at 0 s: expected 3.6 to 6e+07"),
         ({"meters": [[0, 0, 4]]}, "meters.0.1=0: "),
-        ({"name": "\n\t"}, "name: expected at least a letter"),
+        ({"name": "\n\t"}, "name: expected at least one character"),
     ],
 )
 def test_an_invalid_change_is_refused_with_a_sentence_that_names_the_field(data, sentence):

@@ -17,9 +17,9 @@ from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from musictx.studio.exchange import beats, controllers, document_of, part_of, score_of
-from musictx.studio.original import with_initial_values
-from musictx.studio.request import Request, bars
+from musictx.studio.exchange import beats, controllers, document_of, excerpt, score_of
+from musictx.studio.original import set_controllers
+from musictx.studio.request import Request, bar_range
 from tests.midi import midi_bytes
 from tests.strategies import scores
 from tests.studio.changes import saved
@@ -57,7 +57,7 @@ def test_a_part_has_the_notes_that_sound_in_it_and_the_marks_in_force(score, beg
     begin, end = begin / 8, (begin + length) / 8
     score = replace(score, lyrics=((begin - 0.125, "a"), (begin, "b"), (end, "c")))
     assert score_of(saved(document_of(score))).lyrics == score.lyrics
-    part = part_of(score, begin, end)
+    part = excerpt(score, begin, end)
     assert part.lyrics == ((0.0, "b"),)
     expected = [
         (max(start, begin) - begin, min(stop, end) - begin, *rest)
@@ -115,7 +115,7 @@ def test_a_pick_up_is_bar_0(meters, positions):
     assert [row[1:] for row in beats(document)[: len(positions)]] == positions
     request = Request("replace", 0.01, beats(document)[len(positions) - 1][0] + 0.4)
     label = f"bars {positions[0][0]} to {positions[-1][0]}"
-    assert bars(request, Beats(score_of(document))) == label
+    assert bar_range(request, Beats(score_of(document))) == label
 
 
 def test_the_number_of_beats_is_bounded_with_damaged_tempos_and_meters():
@@ -140,9 +140,9 @@ def test_chords_are_estimated_from_notes_and_markers_are_chords_or_sections():
         "sections": [(0.0, "Verse")],
     }
     for typed, name in (("F#m7/E", "F#:min7/b7"), (" bb ", "Bb:maj"), ("n.c.", "N")):
-        assert exchange.chord_named(typed) == {"name": name}
+        assert exchange.parse_chord(typed) == {"name": name}
     with pytest.raises(Refused, match="Hm7 is no chord; write C, F#m7"):
-        exchange.chord_named("Hm7")
+        exchange.parse_chord("Hm7")
 
 
 def test_a_mixer_is_read_from_a_file_and_written_into_it():
@@ -152,9 +152,9 @@ def test_a_mixer_is_read_from_a_file_and_written_into_it():
     assert original.write(document, data).data == data  # the mixer has its defaults
     first, second = document.tracks
     document.tracks = (second._replace(pan=0, reverb=90), first._replace(volume=20, mute=True))
-    assert set(exchange.audible(document)) == {1, 3}
+    assert set(exchange.audible_notes(document)) == {1, 3}
     assert exchange.gains(document) == {1: (1.0, -1.0, 2.25), 0: (pytest.approx(0.04), 0.0, 1.0)}
-    ordered = exchange.in_order(document)
+    ordered = exchange.renumber_tracks(document)
     assert [track.id for track in ordered.tracks] == [0, 1]
     written = original.write(document, data).data
     again = document_of(midi.read(written))
@@ -174,7 +174,7 @@ def test_controllers_are_read_by_part_and_initial_values_can_be_set():
     data = midi_bytes.saved(volumes, first, second)
     expected = {(0, 7): [(pytest.approx(10 / 960), 70), (1.0, 99)], (1, 7): [(0.0, 90), (1.0, 50)]}
     assert controllers(data) == expected
-    again = with_initial_values(data, {0: {7: 33, 91: 60}})
+    again = set_controllers(data, {0: {7: 33, 91: 60}})
     changed = {(0, 7): [(0.0, 33), (1.0, 99)], (0, 91): [(0.0, 60)]}
     assert controllers(again) == expected | changed
     assert midi.read(again) == midi.read(data)

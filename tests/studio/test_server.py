@@ -187,10 +187,10 @@ async def test_exports_contain_the_piece_a_part_of_it_or_a_proposal(client, tmp_
     assert formats.read((await file("x.mid"))[0]) == formats.read(ODE)
 
     for query, sentence in (
-        ({"begin": "5", "end": "4"}, "begin=5 end=4: expected an end after the begin"),
+        ({"begin": "5", "end": "4"}, "begin=5 end=4: expected end > begin"),
         ({"end": "nan"}, "end='nan': expected a finite number"),
         ({"take": "five"}, "take='five': expected a valid integer"),
-        ({"from": "1"}, "from: there is no such part"),
+        ({"from": "1"}, "from: there is no such field"),
     ):
         error, _ = await file("x.mid", 400, **query)
         assert sentence in json.loads(error)["error"]

@@ -24,7 +24,6 @@ from tests.studio.composers import rounded
 
 pytestmark = pytest.mark.usefixtures("only_tiny")
 
-
 REQUESTS = [
     {"task": "new", "seconds": 2.5, "samples": 2},
     {"task": "new", "bars": 2, "model": "chorale"},

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import score_of
-from musictx.studio.timing import retimed, timings
+from musictx.studio.timing import timing_change, timings
 
 NOTES = np.random.default_rng(19).uniform(0, 30, (40, 2)).tolist()
 PIECE = Document(
@@ -30,9 +30,8 @@ def after(document: Document, time: float = 0.0, keep_beats: bool = True, **valu
     """Return the document with other ``values`` of its timing from ``time`` on."""
     now = [timing for timing in timings(document) if timing.time <= time][-1]
     changed = document.copy()
-    changed.apply(
-        retimed(document, vars(replace(now, time=time, **values)) | {"keep_beats": keep_beats})
-    )
+    data = vars(replace(now, time=time, **values)) | {"keep_beats": keep_beats}
+    changed.apply(timing_change(document, data))
     return changed
 
 
@@ -94,4 +93,4 @@ def test_meter_key_and_pick_up_of_the_beginning_and_later_ones_stay():
 def test_a_damaged_timing_is_refused(data):
     valid = vars(timings(PIECE)[0])
     with pytest.raises(Refused):
-        retimed(PIECE, valid | data if data else {})
+        timing_change(PIECE, valid | data if data else {})

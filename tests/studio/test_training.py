@@ -99,7 +99,7 @@ def test_a_training_is_stopped_resumed_and_finished(tmp_path, music):
     with pytest.raises(Refused, match="no model yet"):
         studio.model()
     assert studio.start(str(music))["state"] == "training"
-    with pytest.raises(Refused, match="under way already"):
+    with pytest.raises(Refused, match="already running"):
         studio.start(str(music))
     wait_for(lambda: studio.json()["step"] > 4)
     studio.stop()
