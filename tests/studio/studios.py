@@ -12,7 +12,7 @@ from musictx.studio.errors import Refused
 from musictx.studio.takes import Proposal, Take
 
 ODE = shipped.examples()["ode_to_joy"].read_bytes()
-TestClient.__test__ = TestServer.__test__ = False  # for pytest: these are no tests
+TestClient.__test__ = TestServer.__test__ = False  # for pytest: these are not tests
 
 
 class FakeComposer:
@@ -46,9 +46,9 @@ class FakeComposer:
 
 def take(number: int, notes, *, removes=(), label="replace", state="done") -> Take:
     """Return a take with one finished proposal."""
-    made = Take(number, "replace", label, 5, "piano", 0.0, 1.0, None, {}, "", None, state)
-    made.proposals = [Proposal(1, "done", notes, [], list(removes))]
-    return made
+    new = Take(number, "replace", label, 5, "piano", 0.0, 1.0, None, {}, "", None, state)
+    new.proposals = [Proposal(1, "done", notes, [], list(removes))]
+    return new
 
 
 @contextlib.asynccontextmanager

@@ -100,8 +100,7 @@ def test_cancelling_stops_at_once_and_nothing_is_published_afterwards(studio, se
     count = len(studio.published(session, "note"))
     after = studio.compose(session, task="new", seconds=0.5)["id"]
     for proposal in studio.take(session, long)["proposals"]:
-        assert not proposal["notes"]
-        assert not proposal["events"]
+        assert not [*proposal["notes"], *proposal["events"]]
     assert {data["take"] for data in studio.published(session, "note")[count:]} == {after}
     composer.cancel(session, after)  # a finished take is set aside
     assert studio.take(session, after)["aside"]

@@ -43,8 +43,7 @@ def piano() -> Model:
 
 
 def _rows(document):
-    """Return (start, pitch, velocity, track) of each note, in an order that rounding does not
-    change."""
+    """Return (start, pitch, velocity, track) of each note, in an order that rounding keeps."""
     rows = [(start, *rest) for start, _, *rest in document.notes.values()]
     return sorted(rows, key=lambda row: (*row[1:], row[0]))
 
@@ -86,8 +85,7 @@ def test_a_gap_removes_the_notes_of_the_document_inside_it(
     shortened = set(source.replaced)
     assert len(shortened) == len(source.shortened)
     assert not shortened or task == "replace"
-    # A result that equals the input adds all notes anew, since another proposal may have removed
-    # them.
+    # A result that equals the input adds all notes, since another proposal may have removed them.
     same = proposal_of(source, source.score, 0.0, Tracks(source), 2)
     assert (same.removes, same.tracks) == (empty.removes, [])
     after = copy.deepcopy(document)
@@ -303,11 +301,12 @@ def test_locked_notes_and_a_share_of_the_others_stay_in_a_variation(piano):
     document = exchange.document_of(pieces.waltz())
     inside = [n for n, row in document.notes.items() if row[0] < 7.4 and row[4] == 0]
     document.locked, free = {*inside[:2]}, len(inside) - 2
-    made = [prepare(document, Request("vary", 0.0, 7.5, (0,), keep=0.6, seed=n), piano)
+    sources = [prepare(document, Request("vary", 0.0, 7.5, (0,), keep=0.6, seed=n), piano)
             for n in (1, 2)]  # fmt: skip
-    assert {len(m.score) - len(m.task.given) for m in made} == {free - round(0.6 * free)}
-    assert made[0].task.given != made[1].task.given, "others for another seed"
-    assert "locked" in made[0].score.names.values()
+    composed = {len(source.score) - len(source.task.given) for source in sources}
+    assert composed == {free - round(0.6 * free)}
+    assert sources[0].task.given != sources[1].task.given, "others for another seed"
+    assert "locked" in sources[0].score.names.values()
 
 
 def test_chords_above_notes_are_followed():

@@ -74,7 +74,7 @@ async def test_a_piece_is_imported_changed_undone_listed_and_deleted(tmp_path):
 
 
 MANY_NOTES = formats.to_bytes(pieces.line(*[60] * 1001, every=0.1))
-#: Bytes of an upload -> status and sentence of the answer.
+#: (bytes of an upload, status and sentence of the response)
 REFUSED = [
     (b"hello", 400, "neither a MIDI file nor MusicXML"),
     (ODE[:20], 400, "damaged"),
@@ -92,8 +92,7 @@ async def test_a_file_that_is_no_music_or_too_large_gets_a_sentence(client, tmp_
 
     for data, status, sentence in REFUSED:
         for body in (io.BytesIO(data), chunks(data)):  # with and without a Content-Length
-            query = {"name": "x.mid"}
-            async with client.post("/api/sessions", params=query, data=body) as answer:
+            async with client.post("/api/sessions?name=x.mid", data=body) as answer:
                 assert answer.status == status
                 error = (await answer.json())["error"]
             assert re.search(sentence, error)
@@ -171,8 +170,7 @@ async def test_exports_contain_the_piece_a_part_of_it_or_a_proposal(client, tmp_
     assert notes["pitch"].tolist() == formats.read(ODE).notes["pitch"].tolist()
     picture, _ = await file("x.png", end="2.4")
     assert picture.startswith(b"\x89PNG")
-    pictures = list((tmp_path / ".exports").glob("*/*.png"))
-    assert [path.stem for path in pictures] == [session["name"]]  # the heading of the picture
+    assert [p.stem for p in tmp_path.glob(".exports/*/*.png")] == [session["name"]]  # its heading
     sound, headers = await file("x.wav", end="0.6")
     assert sound.startswith(b"RIFF")
     part, part_headers = await file("x.wav", 206, {"Range": "bytes=4-11"}, end="0.6")
@@ -230,15 +228,13 @@ async def test_an_unchanged_file_is_exported_byte_for_byte_and_losses_are_listed
     assert piece["remark"] is None
     assert await send(client, "GET", f"{path}/losses") == {"losses": []}
     assert await export(path) == data
-    chord = await send(client, "GET", f"{path}/chord?text=Am7")
-    assert chord == {"name": "A:min7"}
+    assert await send(client, "GET", f"{path}/chord?text=Am7") == {"name": "A:min7"}
     lyric = {"revision": 0, "lyrics": [[0.5, "la"]]}
     await send(client, "POST", f"{path}/ops", json=lyric)
     (before,), (after,) = messages(data), messages(await export(path))
     assert [row for row in after if row[1].type != "lyrics"] == before
     assert len(after) == len(before) + 1
-    part = await send(client, "GET", f"{path}/losses?begin=0&end=1")
-    (sentence,) = part["losses"]
+    (sentence,) = (await send(client, "GET", f"{path}/losses?begin=0&end=1"))["losses"]
     assert sentence.endswith("without its controllers, bends, release velocities")
     await send(client, "GET", f"{path}/losses?bar=1", 400)
 

@@ -28,9 +28,9 @@ PIECE = Document(
 
 def after(document: Document, time: float = 0.0, keep_beats: bool = True, **values) -> Document:
     """Return the document with other ``values`` of its timing from ``time`` on."""
-    now = [timing for timing in timings(document) if timing.time <= time][-1]
+    old = [timing for timing in timings(document) if timing.time <= time][-1]
     changed = document.copy()
-    data = vars(replace(now, time=time, **values)) | {"keep_beats": keep_beats}
+    data = vars(replace(old, time=time, **values)) | {"keep_beats": keep_beats}
     changed.apply(timing_change(document, data))
     return changed
 

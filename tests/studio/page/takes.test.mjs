@@ -105,7 +105,7 @@ test("a task is ready where it has what it needs, and else its sentence says wha
     ["new", none, pieceOf([]), true], ["harmonise", none, piece, false],
   ]) assert.equal(say(task, scope, of).ready, ready, `${task}: ${say(task, scope, of).sentence}`);
   assert.match(say("replace", bars).sentence, /bars 2 to 3 anew in Bass/);
-  assert.match(say("continue", { ...none, stretch: { begin: 2, end: 4 } }).sentence, /4 bars after bar 2. What stands there is replaced/);
+  assert.match(say("continue", { ...none, stretch: { begin: 2, end: 4 } }).sentence, /4 bars after bar 2. The music there is replaced/);
   assert.match(say("continue", bars).sentence, /where the piece ends/, "what is selected may be all of it");
   assert.match(say("accompany", { stretch: null, tracks: [1] }, without).sentence, /Composes Bass to the other notes of the whole piece/);
   for (const { name } of TASKS) assert.ok(say(name, none).sentence.endsWith("."));

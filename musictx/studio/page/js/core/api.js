@@ -37,7 +37,7 @@ export async function request(path, { method = "GET", body, file = false } = {})
   }
   if (answer.status === 204) return null;
   const content = await (file && answer.ok ? answer.blob() : answer.json()).catch(() => undefined);
-  if (answer.ok && content === undefined) throw new ServerError("The studio's answer broke off.", 0);
+  if (answer.ok && content === undefined) throw new ServerError("The studio's response was cut off.", 0);
   if (answer.ok) return content;
   const message = content?.error ?? `The studio refused this (${answer.status}).`;
   throw new ServerError(message, answer.status);

@@ -52,5 +52,5 @@ export function setLyrics(piece, line, { begin, end = begin + 2 * NEAR }, starts
   if (!parts.length && others.length === piece.lyrics.length) return null;
   const sung = /** @type {TimedText[]} */ (parts.flatMap((text, i) => (text === "_" ? [] : [[places[i], text.replaceAll("\u00a0", " ")]])));
   const lyrics = [...others, ...sung].sort((a, b) => a[0] - b[0]);
-  return { label: parts.length ? `words ${line.trim().slice(0, 40)}` : "words taken away", lyrics };
+  return { label: parts.length ? `words ${line.trim().slice(0, 40)}` : "words removed", lyrics };
 }

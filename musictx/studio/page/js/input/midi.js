@@ -20,7 +20,7 @@ export function parseMidi([status, data1, data2 = 0]) {
  */
 export async function connectMidi({ onNote, onSustain, onInputs }) {
   if (!navigator.requestMIDIAccess) {
-    throw new Error("This browser has no way to MIDI keyboards; Chrome, Edge and Firefox have.");
+    throw new Error("This browser cannot use MIDI keyboards; Chrome, Edge and Firefox can.");
   }
   let access;
   try {

@@ -33,7 +33,7 @@ export function withoutStyles(draw) {
 
 /** Return what the notation of a piece does not show. @param {Piece} piece @param {number} onGrid  share of the notes on the grid */
 export const remarksOf = (piece, onGrid) => [
-  onGrid < 0.85 && "This was not played to the beat of its bars, so the notation is only near to it.",
+  onGrid < 0.85 && "This was not played in time with its bars, so the notation is only approximate.",
   piece.tracks.some((track) => track.drum) && "Drums are not written.",
 ].filter(Boolean).join(" ");
 

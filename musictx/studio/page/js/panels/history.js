@@ -15,13 +15,13 @@ export function mountHistory(app, panel) {
     const kept = h("small.accepted");
     const stop = h("button.small", { onclick: () => app.reach(remove(session(app.piece.id, "takes", String(id)))) }, "Stop");
     const show = h("button.small", { onclick: () => app.show(id, accepted(app.takes.get(id))[0] ?? 1) });
-    const again = h("button.small.quiet", { title: "Sets the panel as it was, with this seed", onclick: () => app.emit("ask", app.takes.get(id)) }, icon("again"), "As asked");
+    const again = h("button.small.quiet", { title: "Restores these settings, with this seed, in the panel", onclick: () => app.emit("ask", app.takes.get(id)) }, icon("again"), "As asked");
     const copy = h("button.icon.small", {
       title: "Copy the command", "aria-label": `Copy the command of take ${id}`, onclick: () => copyText(app, command),
     }, icon("copy"));
     const element = h("li.take", null, h("div.take-head", null, h("b", null, label), h("small", null, when(made))), remarks, kept,
       command && h("div.command", null, h("code", { tabIndex: 0 }, command), copy),
-      command?.includes("PATH/TO/") && h("p.hint", null, "Write where the model is in the place of PATH/TO/. The page sees no folder of your machine."),
+      command?.includes("PATH/TO/") && h("p.hint", null, "Replace PATH/TO/ by the folder that contains the model. The page cannot see the folders of your machine."),
       h("div.buttons", null, show, again, stop));
 
     /** @param {Take} take */

@@ -211,7 +211,7 @@ function openMixing(app, take, pair) {
     app.show(null);
     app.done(`Proposals ${both} are in the piece, bar by bar. Undo takes them out.`);
   },
-  h("p.hint", null, "Which proposal each bar is taken from. Notes count where they begin, and end where the other one continues."),
+  h("p.hint", null, "Choose a proposal for each bar. A note belongs to the bar in which it starts, and ends where the other proposal continues."),
   h("ol", null, ...cells.map((cell) => cell.element)),
   h("div.buttons", null, h("button.gold", { type: "submit" }, "Take this mix")));
 }

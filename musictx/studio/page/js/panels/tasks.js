@@ -49,7 +49,7 @@ const KINDS = { free: "this piece is played freely, or empty", beats: "this piec
 export function whyModel(model, settings, piece) {
   if (model.name === settings.model) return "You chose it for this piece.";
   const kind = kindsOf(piece).find((each) => model.suits.includes(each));
-  return kind ? `Proposed since ${KINDS[kind]}.` : "Proposed since it can do this.";
+  return kind ? `Suggested because ${KINDS[kind]}.` : "Suggested because it can do this.";
 }
 
 const ready = (sentence) => ({ ready: true, sentence });
@@ -86,15 +86,15 @@ export function describe({ task, bars, keep }, piece, beats, { stretch, tracks }
     return ready(`Composes ${names} to the other notes of ${where}.`);
   }
   if (changesSelection && !stretch) {
-    return impossible("Select bars first: drag along the numbers above the roll, or press B in it. Selected notes do as well.");
+    return impossible("Select bars first: drag along the numbers above the roll, or press B in it. Or select notes.");
   }
   switch (task) {
     case "continue": {
       const start = barLineAfter(stretch?.end ?? piece.duration, piece.music, beats);
       const last = beats.bar(start - 1e-3).number;
-      return ready(`Continues for ${length} after bar ${last}${start < piece.duration - 1e-3 ? ". What stands there is replaced" : ", where the piece ends"}.`);
+      return ready(`Continues for ${length} after bar ${last}${start < piece.duration - 1e-3 ? ". The music there is replaced" : ", where the piece ends"}.`);
     }
-    case "replace": return ready(`Composes ${where} anew${inTracks}. Notes held into it end there; all else and locked notes stay.`);
+    case "replace": return ready(`Composes ${where} anew${inTracks}. Notes that sound into it are cut at its start; all else and locked notes stay.`);
     case "vary": return ready(`Keeps ${Math.round(100 * keep)} % of the notes of ${where}${inTracks}, and composes the others anew.`);
     case "accompany": return ready(`Adds tracks that accompany ${where}${inTracks}.`);
     default: return ready(`Sets ${where}${inTracks} for four voices, in the manner of a chorale.`);

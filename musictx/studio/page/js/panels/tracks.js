@@ -20,7 +20,7 @@ export function mountTracks(app, panel) {
     syncRows(list, piece.tracks, (track) => track.id, row);
     const names = piece.tracks.filter((track) => app.selection.tracks.has(track.id)).map(trackName);
     hint.textContent = names.length
-      ? `Selecting and composing keep to ${listOf(names)}.`
+      ? `Selecting and composing are limited to ${listOf(names)}.`
       : piece.tracks.length > 1 ? "Click a track to select and compose in that one alone; Shift adds another." : "";
   }
 

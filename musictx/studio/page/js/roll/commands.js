@@ -35,7 +35,7 @@ function sayCursor(app, { sound = false } = {}) {
 
 /** @param {App} app @returns {Command[]} */
 function walking(app) {
-  const group = "Moving about in the roll";
+  const group = "Moving in the roll";
   const go = (time, pitch, options) => {
     app.point(time, pitch);
     sayCursor(app, options);
@@ -54,9 +54,9 @@ function walking(app) {
   return [
     { keys: ["ArrowLeft", "ArrowRight"], group, what: "One step of the grid", run: ({ key }) => go(stepFromCursor(app, key === "ArrowLeft" ? -1 : 1)) },
     { keys: ["ArrowUp", "ArrowDown"], group, what: "One semitone", run: ({ key }) => semitones(key === "ArrowUp" ? 1 : -1) },
-    { keys: ["Ctrl+ArrowLeft", "Ctrl+ArrowRight"], group, what: "To the note before, after", run: ({ key }) => hop(key === "ArrowLeft" ? -1 : 1) },
+    { keys: ["Ctrl+ArrowLeft", "Ctrl+ArrowRight"], group, what: "To the previous, next note", run: ({ key }) => hop(key === "ArrowLeft" ? -1 : 1) },
     { keys: ["Ctrl+ArrowUp", "Ctrl+ArrowDown"], group, what: "One octave", run: ({ key }) => semitones(key === "ArrowUp" ? 12 : -12) },
-    { keys: ["PageUp", "PageDown"], group, what: "One bar back, on", run: ({ key }) => go(bar(key === "PageUp" ? -1 : 1)) },
+    { keys: ["PageUp", "PageDown"], group, what: "One bar back, forward", run: ({ key }) => go(bar(key === "PageUp" ? -1 : 1)) },
     { keys: ["Home", "End"], group, what: "Beginning, end of the piece", run: ({ key }) => go(key === "Home" ? 0 : app.end) },
     { keys: ["C"], group, what: "Write a chord above the bars here", run: () => app.roll.above.write("chord", app.beats.floor(app.cursor.time, 1)) },
     { keys: ["M"], group, what: "Write a section above the bars here", run: () => app.roll.above.write("section", app.beats.bar(app.cursor.time).begin) },

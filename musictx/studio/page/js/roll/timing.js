@@ -58,7 +58,7 @@ function openTiming(app) {
     short.parentElement.hidden = from > 0;
     away.hidden = !hasChange(from);
     sentences[0].textContent = from ? "What follows gets faster or slower, up to the next change." : several ? "The music gets faster or slower as a whole, with all its tempo changes." : "The music gets faster or slower.";
-    sentences[1].textContent = from || !several ? "Only the grid moves: for playing that was recorded without one." : "Only the grid moves; the tempo changes go.";
+    sentences[1].textContent = from || !several ? "Only the grid changes: for music that was recorded without a metronome." : "Only the grid changes; tempo changes are removed.";
     hint.textContent = from ? "It holds from this bar to the next change." : marks.length ? "Later changes of meter and key stay where they are." : "To change something later, select a bar there first.";
   }
 

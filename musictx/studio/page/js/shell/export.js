@@ -27,7 +27,7 @@ export function exportLink(app, suffix, query, ...children) {
     async onclick(event) {
       event.preventDefault();
       const { download, href } = link;
-      if (suffix === "wav") app.done("The sound is being made; it is saved when it is ready.");
+      if (suffix === "wav") app.done("The sound is being rendered; it is saved when it is ready.");
       const content = await app.reach(get(href.slice(href.indexOf("/api/") + 5), { file: true }));
       if (!content) return;
       const url = URL.createObjectURL(content);

@@ -89,12 +89,12 @@ function pageCommands(app) {
     { keys: ["Space"], group: "Playing", what: "Play or stop", run: () => app.player.toggle() },
     { keys: ["Shift+Space"], group: "Playing", what: "Play what is selected, or from the cursor", run: () => app.player.playSelection() },
     { keys: ["R"], group: "Playing", what: "Record what is played on keys, or end it", run: () => app.actions.record() },
-    { keys: ["Ctrl+Enter"], group: "Composing", what: "Compose with what the panel says", run: () => app.actions.compose() },
+    { keys: ["Ctrl+Enter"], group: "Composing", what: "Compose with the settings of the panel", run: () => app.actions.compose() },
     { keys: ["Alt+N", "Alt+Shift+N"], group: "Composing", what: "Next, previous proposal", run: (event) => step(event.shiftKey ? -1 : 1) },
-    { keys: ["Alt+B"], group: "Composing", what: "From one of two proposals to the other and back, also while it plays", run: () => app.actions.other() },
+    { keys: ["Alt+B"], group: "Composing", what: "Switch between the last two proposals, also while they play", run: () => app.actions.other() },
     { keys: ["Alt+P"], group: "Composing", what: "Listen to the proposal", run: () => app.actions.listen() },
     { keys: ["Alt+A"], group: "Composing", what: "Accept the proposal", run: () => app.actions.accept() },
-    { keys: ["Alt+X"], group: "Composing", what: "Set the take aside, or stop it", run: () => app.actions.setAside() },
+    { keys: ["Alt+X"], group: "Composing", what: "Hide the take, or stop it", run: () => app.actions.setAside() },
     { keys: ["Ctrl+Z"], group: "Page", what: "Undo", run: () => back(app.mirror.undo(), "undone") },
     { keys: ["Ctrl+Shift+Z", "Ctrl+Y"], group: "Page", what: "Redo", run: () => back(app.mirror.redo(), "done again") },
     { keys: ["Ctrl+P"], group: "Page", what: "Print the music, or make a PDF of it", run: () => app.actions.print() },
@@ -122,7 +122,7 @@ function openHelp(commands) {
   const groups = [...new Set(commands.map((command) => command.group))];
   const keys = groups.map((group) => section(group, commands.filter((command) => command.group === group).map(({ keys, what }) => [keyLabels(keys), what])));
   const mouse = section("Mouse and fingers", MOUSE.map(([how, what]) => [[h("small", null, how)], what]));
-  openDialog("Keys", h("p.hint", null, "Single keys, and those that move about or edit, work while the piano roll has the focus."), h("div.shortcuts", null, ...keys, mouse));
+  openDialog("Keys", h("p.hint", null, "Single keys, and those that move the cursor or edit, work while the piano roll has the focus."), h("div.shortcuts", null, ...keys, mouse));
 }
 
 /** Return elements for keys, with common modifiers once: Alt ← → for Alt+← and Alt+→. @param {string[]} keys */

@@ -4,7 +4,7 @@ import { h, icon, fill } from "../core/dom.js";
 import { saveSetting, loadSetting } from "../core/storage.js";
 
 const ORDER = ["auto", "light", "dark"];
-const WORDS = { auto: "as the system has it", light: "light", dark: "dark" };
+const WORDS = { auto: "as the system", light: "light", dark: "dark" };
 const system = matchMedia("(prefers-color-scheme: dark)");
 
 let theme = loadSetting("theme", "auto");

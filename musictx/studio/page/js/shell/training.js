@@ -61,7 +61,7 @@ export function openTraining(app) {
     const answer = await act(post("training/use"));
     if (!answer) return;
     await app.loadModels();
-    app.done(`The model ${answer.model} can be chosen in the panel now.`);
+    app.done(`You can now choose the model ${answer.model} in the panel.`);
     dialog.close();
   }
 
@@ -109,7 +109,7 @@ function describeTraining({ state, step = 0, rows = [], error = "" }) {
   const checked = rows.filter((row) => row[2] !== null).map((row) => /** @type {number} */ (row[2]));
   const best = checked.length ? ` Validation ${Math.min(...checked).toFixed(3)} nats a token at best.` : "";
   switch (state) {
-    case "training": return step ? `Step ${step}.${best} It ends by itself when nothing gets better.` : "Reading the files. The first numbers come soon.";
+    case "training": return step ? `Step ${step}.${best} It ends by itself when the loss no longer improves.` : "Reading the files. The first numbers come soon.";
     case "finished": return `Finished after ${count(step, "step")}.${best}`;
     case "stopped": return `Stopped after ${count(step, "step")}.${best} It can go on from there.`;
     default: return `It failed: ${error || "the log in the folder training says more"}`;

@@ -131,7 +131,7 @@ export class Player {
     const playback = new Playback(this, synth, first, channels, from, { ...options, music });
     this.#playback = playback;
     setTimeout(() => this.#playback === playback && this.output.context.state !== "running"
-      && this.app.warn("Nothing is heard: this browser has no way to the loudspeakers, or was not allowed to use them."), NO_SOUND);
+      && this.app.warn("There is no sound: this browser has no audio output, or may not use it."), NO_SOUND);
     playback.tick();
     this.#follow();
   }
