@@ -42,18 +42,18 @@ NoteKey = tuple[float, float, int, int, int]
 class Input:
     """The input of a take.
 
-    document   the piece; notes that sound into the gap, or start early, are cut as in the file
-    config     the options of the command, without the name of the file
-    data       the MIDI file; None for a new piece
-    score      the music that is read back from the file
-    task       the gap or accompaniment to compose; None for other requests
-    clock      for a new piece, the clock that converts its times to times of the document
-    tracks     {track of the file: id of the track in the document}
-    numbers    {note of the file: numbers of its notes in the document}
-    replaced   numbers of the notes that every result removes from the document
-    shortened  notes that every result adds: notes that sound into the gap, cut at its start
-    following  for a continuation, (start, number) of the notes after its start; a result removes
-               those that start before the end of the result
+    document     the piece; notes that sound into the gap, or start early, are cut as in the file
+    config       the options of the command, without the name of the file
+    data         the MIDI file; None for a new piece
+    score        the music that is read back from the file
+    task         the gap or accompaniment to compose; None for other requests
+    clock        for a new piece, the clock that converts its times to times of the document
+    tracks       {track of the file: id of the track in the document}
+    numbers      {note of the file: numbers of its notes in the document}
+    removes      numbers of the notes that every result removes from the document
+    shortened    notes that every result adds: notes that sound into the gap, cut at its start
+    later_notes  for a continuation, (start, number) of the notes after its start; a result removes
+                 those that start before the end of the result
     """
 
     document: Document
@@ -66,9 +66,9 @@ class Input:
     clock: Clock | None = None
     tracks: Mapping[int, int] = field(default_factory=dict)
     numbers: Mapping[NoteKey, list[int]] = field(default_factory=dict)
-    replaced: tuple[int, ...] = ()
+    removes: tuple[int, ...] = ()
     shortened: tuple[Note, ...] = ()
-    following: tuple[tuple[float, int], ...] = ()
+    later_notes: tuple[tuple[float, int], ...] = ()
 
     @property
     def fixed_score(self) -> Score | None:
@@ -177,10 +177,11 @@ def _new_parts(document: Document, request: Request, model: Model) -> Input:
 def _continuation(document: Document, request: Request, model: Model) -> Input:
     """Return the input for continuing the notes that start before the end of the selection."""
     seam, selected_tracks = request.end, _selected_tracks(document, request)
-    kept = [row[0] for row in document.rows() if row[5] in selected_tracks and row[1] < seam - 1e-6]
-    if not kept:
+    rows = [row for row in document.rows() if row[5] in selected_tracks]
+    earlier = [row[0] for row in rows if row[1] < seam - 1e-6]
+    if not earlier:
         raise Refused(f"there are no notes before {seam:.1f} s that could be continued")
-    score = score_of(document, kept)
+    score = score_of(document, earlier)
     if model.four_voices and score.one_voice:
         raise Refused(
             f"this is one voice, and the model {model.name} continues four; harmonise it first"
@@ -193,19 +194,15 @@ def _continuation(document: Document, request: Request, model: Model) -> Input:
     last = max(notes["end"].max(), notes["start"].max())
     releases = np.array([(last, 0, track) for track in np.unique(pedals["track"])], PEDAL)
     score = replace(score, pedals=np.concatenate([pedals, releases]))
-    following = tuple(
-        (row[1], row[0])
-        for row in document.rows()
-        if row[5] in selected_tracks and row[1] >= seam - 1e-6 and row[0] not in document.locked
-    )
+    later_rows = rows[len(earlier) :]  # rows are sorted by start
+    later_notes = tuple((row[1], row[0]) for row in later_rows if row[0] not in document.locked)
     # The user can continue the piece again, so it needs no ending.
     options = {"seconds": request.seconds, "bars": request.bars, "end": "cut"}
-    return _with_file(document, request, model, score, options, following=following)
+    return _with_file(document, request, model, score, options, later_notes=later_notes)
 
 
 def _seconds_of_bars(beats: Beats, begin: float, count: int) -> float:
-    """Return the seconds of ``count`` bars from ``begin`` seconds on. Raise :class:`Refused` if
-    they are too long."""
+    """Return the seconds of ``count`` bars from ``begin``. Raise :class:`Refused` if too many."""
     line = beats.bar_line(beats.quarters(begin), count)
     seconds = beats.seconds(line) - begin
     if seconds > 2 * LONGEST:
@@ -268,7 +265,7 @@ def _gap(document: Document, request: Request, model: Model) -> Input:
             # Models that count beats keep the register and polyphony of a track by themselves.
             levels = {"density": levels["density"]}
         request = replace(request, controls={**levels, **request.controls})
-    cut = {"replaced": tuple(shortened), "shortened": tuple(shortened.values())}
+    cut = {"removes": tuple(shortened), "shortened": tuple(shortened.values())}
     return _with_file(document, request, model, score, options, **cut)
 
 
@@ -312,16 +309,16 @@ def _melody(document: Document, request: Request, model: Model) -> Input:
     """Return the input for accompanying or harmonising the selected pitched notes."""
     pitched_tracks = {track.id for track in document.tracks if not track.drum}
     tracks = _selected_tracks(document, request) & pitched_tracks
-    kept = [n for n in _selected_notes(document, request) if document.notes[n][4] in tracks]
-    if not kept:
+    melody = [n for n in _selected_notes(document, request) if document.notes[n][4] in tracks]
+    if not melody:
         raise Refused("there are no pitched notes in the selection; select a melody")
-    if len(kept) > LONGEST_MELODY:
-        raise Refused(f"{len(kept)} notes are too long a melody; select {LONGEST_MELODY} at most")
-    score = score_of(document, kept)
+    if len(melody) > LONGEST_MELODY:
+        raise Refused(f"{len(melody)} notes are too long a melody; select {LONGEST_MELODY} at most")
+    score = score_of(document, melody)
     if request.task == "harmonise":
         score = score.with_notes(score.notes[skyline(score)])
         ends = {"phrase_ends": _phrase_ends(score)}
-        return _with_file(document, request, model, score, ends, replaced=tuple(kept))
+        return _with_file(document, request, model, score, ends, removes=tuple(melody))
     return _with_file(document, request, model, score)
 
 

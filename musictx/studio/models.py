@@ -118,15 +118,15 @@ class Model:
         return TASKS[:5] if self.controls else TASKS[:2]
 
     @property
-    def steers(self) -> tuple[str, ...]:
+    def followed_controls(self) -> tuple[str, ...]:
         """The controls that it follows. All models but those of chorales have a density."""
         if self.four_voices:
             return ()
         names = CONTROLS if self.controls else ("density",)
-        return tuple(name for name in names if name not in self.ignores)
+        return tuple(name for name in names if name not in self.ignored_controls)
 
     @property
-    def ignores(self) -> tuple[str, ...]:
+    def ignored_controls(self) -> tuple[str, ...]:
         """The controls that it does not follow according to measurements."""
         return tuple(name for name in CONTROLS if self.steering.get(name, 1.0) < LEAST_CORRELATION)
 
@@ -137,8 +137,8 @@ class Model:
             "title": self.title,
             "sentence": self.sentence,
             "tasks": list(self.tasks),
-            "controls": [options_json()[name] for name in self.steers],
-            "ignores": [options_json()[name]["label"] for name in self.ignores],
+            "controls": [options_json()[name] for name in self.followed_controls],
+            "ignores": [options_json()[name]["label"] for name in self.ignored_controls],
             "suits": list(self.suits),
             "beats": self.bpm is not None,
             "chords": self.chords,

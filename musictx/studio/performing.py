@@ -190,8 +190,8 @@ def proposal_of(
         times = (round(source.document_time(time), 6) for time in (start, stop))
         rows.append((*times, pitch, velocity, tracks.document_track(key)))
     rows += source.shortened
-    removes = [*source.replaced]
-    removes += [note_id for start, note_id in source.following if start < end - 1e-6]
+    removes = [*source.removes]
+    removes += [note_id for start, note_id in source.later_notes if start < end - 1e-6]
     for note_key, count in (file_counts - kept).items():
         removes += source.numbers.get(note_key, [])[::-1][:count]
     new = [

@@ -89,7 +89,7 @@ def parse_request(
     if request.end < request.begin:
         raise Refused(f"end={request.end:g}: expected at least begin={request.begin:g}")
     for name in request.controls:
-        if name not in model.steers:
+        if name not in model.followed_controls:
             raise Refused(f"{name[:20]}: the model {model.name} does not follow it")
     if request.task not in ("new", "continue"):
         return replace(request, seconds=None, bars=None), model

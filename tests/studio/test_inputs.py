@@ -82,7 +82,7 @@ def test_a_gap_removes_the_notes_of_the_document_inside_it(
     empty = proposal_of(source, kept, 0.0, Tracks(source))  # of a result without new notes
     assert empty.notes == [*source.shortened]
     assert all(stop == begin for _, stop, *_ in source.shortened)
-    shortened = set(source.replaced)
+    shortened = set(source.removes)
     assert len(shortened) == len(source.shortened)
     assert not shortened or task == "replace"
     # A result that equals the input adds all notes, since another proposal may have removed them.
@@ -224,11 +224,11 @@ def test_a_control_that_a_model_does_not_follow_is_not_offered(tmp_path):
     without = re.sub(r"## Steering\n.*?(?=\n## )", "", card.read_text(), flags=re.S)
     card.write_text(without)
     load = partial(Model.load, "mine", "mine", tmp_path / "mine")
-    assert load().steers == tuple(CONTROLS)  # not measured
+    assert load().followed_controls == tuple(CONTROLS)  # not measured
     assert not load().json()["ignores"]
     measured = "\n## Steering\n\n- density: 0.5\n- loudness: 0.49\n- register: -0.1\n"
     card.write_text(without + measured)
-    assert load().steers == ("density", "polyphony")
+    assert load().followed_controls == ("density", "polyphony")
     assert load().json()["ignores"] == ["Loudness", "Register"]
     data = {"task": "new", "controls": {"loudness": 60}, "model": "mine"}
     models = Models(StudioConfig(model=ModelFolder(str(tmp_path / "mine"))))
@@ -303,8 +303,7 @@ def test_locked_notes_and_a_share_of_the_others_stay_in_a_variation(piano):
     document.locked, free = {*inside[:2]}, len(inside) - 2
     sources = [prepare(document, Request("vary", 0.0, 7.5, (0,), keep=0.6, seed=n), piano)
             for n in (1, 2)]  # fmt: skip
-    composed = {len(source.score) - len(source.task.given) for source in sources}
-    assert composed == {free - round(0.6 * free)}
+    assert {len(s.score) - len(s.task.given) for s in sources} == {free - round(0.6 * free)}
     assert sources[0].task.given != sources[1].task.given, "others for another seed"
     assert "locked" in sources[0].score.names.values()
 

@@ -21,9 +21,9 @@ const TAIL = 1.0; // seconds that the playhead continues after the last note
 export class Playback {
   /** The notes of the music at the last tick. @type {Music["notes"] | null} */
   #notes = null;
-  /** The same, as they sound. @type {ReturnType<typeof prepareNotes>} */
+  /** These notes, sorted and without overlaps. @type {ReturnType<typeof prepareNotes>} */
   #sorted = [];
-  /** When they have faded. */
+  /** The time at which these notes have faded. */
   #end = 0;
   /** Notes that have started and have no end yet. @type {any[]} */
   #open = [];
