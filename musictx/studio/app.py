@@ -200,7 +200,7 @@ class Studio:
                 raise Refused(f"example={example[:40]!r}: expected one of {names}", 404)
             file, name = examples[example].read_bytes(), name or example
         document, remark = run_isolated(
-            exchange.opened, file, exchange.title(name), limits, limits=limits
+            exchange.open_document, file, exchange.title(name), limits, limits=limits
         )
         session = self.sessions.create(document, file, exchange.suffix_of(file))
         return self._piece(session) | {"remark": remark}

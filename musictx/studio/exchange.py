@@ -53,7 +53,7 @@ def suffix_of(data: bytes) -> str:
     return ".mid" if data[:4] in (b"MThd", b"RIFF") else ".musicxml"
 
 
-def opened(data: bytes, name: str, limits: StudioLimits) -> tuple[Document, str | None]:
+def open_document(data: bytes, name: str, limits: StudioLimits) -> tuple[Document, str | None]:
     """Return the document of a MIDI or MusicXML file with the content ``data`` (an empty document
     for b"") and a remark for the user: what is lost of a damaged file, or which notation is not
     played as written; None if all is there.

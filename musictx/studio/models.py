@@ -194,10 +194,9 @@ class Models:
         included = shipped.models()
         default = shipped.model_folder(config.model.path).resolve()
         names = {folder: name for name, folder in included.items()}
-        name = names.get(default) or re.sub(r"[^\w.-]", "-", shipped.name_of(default))
-        if default not in names and name in included:
-            name = f"my-{name}"
-        self.default = name
+        self.default = names.get(default) or re.sub(r"[^\w.-]", "-", shipped.name_of(default))
+        if default not in names and self.default in included:
+            self.default = f"my-{self.default}"
         self._takes = Path(config.folder) / "session" / "takes"
         self._device = config.device
         self._all: dict[str, Model] = {}

@@ -39,7 +39,7 @@ def test_the_title_and_composer_of_notation_are_kept():
     notes = [(i / 2, i / 2 + 0.5, 60 + i, 80, 0, False, 0) for i in range(8)]
     score = Score(notes=notes, tempos=[(0, 120)], title="Old name", composer="A. Person")
     data = musicxml.to_bytes(score)
-    document, _ = exchange.opened(data, "hymn7", StudioLimits())
+    document, _ = exchange.open_document(data, "hymn7", StudioLimits())
     assert (document.name, document.composer) == ("Old name", "A. Person")
     document.apply(Change(name="Harbour Waltz"))
     again = musicxml.read(musicxml.to_bytes(score_of(saved(document))))

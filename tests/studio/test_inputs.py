@@ -321,7 +321,7 @@ def test_chords_above_notes_are_followed():
 
 
 def test_chords_without_notes_are_accompanied():
-    document, _ = exchange.opened(b"C  Am7  F  G", "my blues.cho", StudioLimits())
+    document, _ = exchange.open_document(b"C  Am7  F  G", "my blues.cho", StudioLimits())
     data = {"task": "accompany", "begin": 0, "end": 0, "seed": 4}
     music = exchange.music_of(document)
     request, model = parse_request(data, Models(StudioConfig()), document.duration, music)

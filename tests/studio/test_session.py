@@ -21,7 +21,7 @@ from musictx.studio import store
 from musictx.studio.change import Change, parse_change
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from musictx.studio.exchange import opened, score_of
+from musictx.studio.exchange import open_document, score_of
 from musictx.studio.session import Session, Sessions
 from musictx.studio.takes import Proposal, Take, Takes, acceptance, save
 from tests.studio.changes import LIMITS, changes, music
@@ -38,7 +38,7 @@ def new_session(folder, data=b"") -> Session:
     folder.mkdir()
     if data:
         (folder / "start.mid").write_bytes(data)
-    store.create(folder / "piece.sqlite", opened(data, "ode", LIMITS)[0])
+    store.create(folder / "piece.sqlite", open_document(data, "ode", LIMITS)[0])
     return Session(folder, LIMITS)
 
 
