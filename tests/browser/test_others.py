@@ -146,6 +146,6 @@ def test_without_a_sound_server_the_page_shows_a_message(studio, tmp_path):
         open_example(page)
         page.evaluate("musictx.roll.focus()")
         page.press(" ")
-        wait(page, "document.querySelector('#messages').innerText.includes('Nothing is heard')")
+        wait(page, "document.querySelector('#messages').innerText.includes('There is no sound')")
     finally:
         page.close()
