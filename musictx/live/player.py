@@ -21,7 +21,7 @@ from musictx.sampling.stream import Event, Stream
 
 #: A message counts as late if it is sent more than this many seconds after it was due.
 LATE_SECONDS = 0.03
-#: The context of the model is halved if less than this share of the look-ahead is composed.
+#: The model's context is halved if less than this share of the look-ahead is composed.
 LOW_SHARE = 0.25
 #: The shortest context in tokens, and the shortest time in seconds between two halvings.
 SHORTEST_CONTEXT, SECONDS_BETWEEN_HALVINGS = 64, 4.0
@@ -45,16 +45,15 @@ class PlayReport:
     seconds: float = 0.0
 
     def __str__(self) -> str:
-        late = f", {self.late} messages late, by {self.latest:.2f} s at most" if self.late else ""
+        late = f", {self.late} messages late, by at most {self.latest:.2f} s" if self.late else ""
         return f"{self.notes:,} notes in {self.seconds:.1f} s{late}"
 
 
 class Channels:
     """Assigns a MIDI channel to each track, and sends events to their channels.
 
-    With ``programs``, the number of a track is its General MIDI program. Then a program change is
-    sent before a note if the channel has another program; more than fifteen programs share
-    channels.
+    With ``programs``, the number of a track is its General MIDI program, and a program change
+    precedes a note whose channel has another program. More than fifteen programs share channels.
     """
 
     def __init__(self, output: BaseOutput, programs: bool) -> None:
@@ -70,12 +69,13 @@ class Channels:
             number = len(self._channel_of) - 1
             self._channel_of[event.track] = channels[number % len(channels)]
         channel = self._channel_of[event.track]
-        has_program = event.track in (DRUMS, self._program_of.get(channel))
-        if self._programs and event.on and not has_program:
+        is_program_set = event.track in (DRUMS, self._program_of.get(channel))
+        if self._programs and event.on and not is_program_set:
             self._program_of[channel] = event.track
             self._output.send(mido.Message("program_change", program=event.track, channel=channel))
-        # Before sending: after an error while it is sent, the note may sound.
-        (self._sounding.add if event.on else self._sounding.discard)((channel, event.pitch))
+        # A note may sound even if sending its beginning or its end raises an error.
+        if event.on:
+            self._sounding.add((channel, event.pitch))
         self._output.send(
             mido.Message(
                 "note_on" if event.on else "note_off",
@@ -84,6 +84,8 @@ class Channels:
                 channel=channel,
             )
         )
+        if not event.on:
+            self._sounding.discard((channel, event.pitch))
 
     def silence(self) -> None:
         """End all notes that sound, and send "all notes off" to each channel that was used."""
@@ -108,23 +110,25 @@ def play(
 ) -> PlayReport:
     """Play ``stream`` to its end, or until ``stop()`` is true.
 
-    Playing begins when ``look_ahead`` seconds of music are composed. If composing falls behind, the
-    context of the model is shortened to make it faster. After a late message, all following
-    messages are delayed equally, so that the rhythm stays. ``on_event`` is called with each event
-    when it is sent. At the end, and after an error, the stream is closed and all notes are ended.
+    Playing begins when ``look_ahead`` seconds of music after the first event are composed. If
+    composing falls behind, the model's context is shortened, which makes it faster. After a late
+    message, all following messages are delayed equally, so that the rhythm stays. ``on_event`` is
+    called with each event when it is sent; ``report`` is updated while playing. At the end, and
+    after an error, the stream is closed and all notes are ended.
     """
     report = report or PlayReport()
     channels, queue = Channels(output, programs), deque[Event]()
     start: float | None = None  # time at 0 s of the music
-    step_seconds = 0.0  # average time that composing an event takes
+    compose_seconds = 0.0  # average time to compose an event
     last_halving, is_complete = -SECONDS_BETWEEN_HALVINGS, False
     try:
         while not stop():
             if is_complete and not queue:
                 break
             now = time.monotonic()
-            composed = queue[-1].seconds if queue else 0.0
-            if start is None and queue and (is_complete or composed >= look_ahead):
+            composed = queue[-1].seconds if queue else report.seconds
+            queue_seconds = composed - queue[0].seconds if queue else 0.0
+            if start is None and queue and (is_complete or queue_seconds >= look_ahead):
                 start = now - queue[0].seconds
             due = start + queue[0].seconds if start is not None and queue else None
             if due is not None and due <= now:
@@ -140,7 +144,7 @@ def play(
                 continue
             ahead = math.inf if start is None else composed - (now - start)
             may_wait = is_complete or ahead >= look_ahead
-            if due is not None and (may_wait or due - now < step_seconds):
+            if due is not None and (may_wait or due - now < compose_seconds):
                 time.sleep(min(due - now, 0.01))
                 continue
             can_halve = stream.context > SHORTEST_CONTEXT
@@ -148,13 +152,13 @@ def play(
             if can_halve and is_behind and now - last_halving > SECONDS_BETWEEN_HALVINGS:
                 last_halving = now
                 stream.context = max(SHORTEST_CONTEXT, stream.context // 2)
-                say(f"composing falls behind: the model now looks back on {stream.context} tokens")
+                say(f"composing falls behind: the model's context is now {stream.context} tokens")
             composed_event = next(stream, None)
             if composed_event is None:
                 is_complete = True
             else:
                 queue.append(composed_event)
-            step_seconds = 0.9 * step_seconds + 0.1 * (time.monotonic() - now)
+            compose_seconds = 0.9 * compose_seconds + 0.1 * (time.monotonic() - now)
     finally:
         stream.close()
         channels.silence()
