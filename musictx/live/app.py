@@ -22,11 +22,11 @@ from musictx.sampling.stream import Stream
 
 
 def run(config: PlayConfig) -> PlayReport:
-    """Play until the music ends or is interrupted; print and return a report."""
+    """Play to the end of the music. Print a report, even after an interrupt, and return it."""
     score = None
     if config.primer is not None:
         score = read_music(config.primer, "primer", config.limits)
-    with _opened(config) as (bundle, output, seed):
+    with _open(config) as (bundle, output, seed):
         request = GenerateConfig(
             primer_seconds=config.primer_seconds, seconds=config.seconds, sampling=config.sampling
         )
@@ -42,13 +42,13 @@ def run(config: PlayConfig) -> PlayReport:
 def run_jam(config: JamConfig) -> int:
     """Listen and answer until the port is closed or Ctrl-C; return the number of answers."""
     source = ports.open_port("input", config.input)
-    with contextlib.closing(source), _opened(config) as (bundle, output, seed):
+    with contextlib.closing(source), _open(config) as (bundle, output, seed):
         request = GenerateConfig(seconds=config.answer, sampling=config.sampling)
 
-        def compose(primer: Score | None, number: int) -> Stream:
-            return generate.stream(bundle, request, primer, seed=[seed, number])
+        def compose(primer: Score | None, answer_number: int) -> Stream:
+            return generate.stream(bundle, request, primer, seed=[seed, answer_number])
 
-        compose(None, 0)  # refuses a model that cannot be played before anyone plays
+        compose(None, 0)  # an unsuitable model fails here, not at the first answer
         say("listening; play, and pause for an answer (Ctrl-C ends)")
         return jam(source, output, compose, config, programs=_has_programs(bundle))
 
@@ -59,12 +59,12 @@ def _has_programs(bundle: Bundle) -> bool:
 
 
 @contextlib.contextmanager
-def _opened(config: LiveConfig) -> Iterator[tuple[Bundle, Any, int]]:
-    """Open the output port, which fails fastest, then load the model; yield (model, port, seed).
-    Inside the block SIGTERM has the effect of Ctrl-C, so that all notes are ended and the port is
-    closed."""
+def _open(config: LiveConfig) -> Iterator[tuple[Bundle, Any, int]]:
+    """Open the output port first, since that fails fastest, then load the model; yield (bundle,
+    port, seed). In the ``with`` block SIGTERM acts like Ctrl-C, so that all notes are ended and the
+    port is closed."""
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
+    def interrupt(signal_number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     previous_handler = signal.signal(signal.SIGTERM, interrupt)

@@ -21,7 +21,7 @@ class LiveConfig(Composing):
 
 @dataclass
 class PlayConfig(Primed, LiveConfig):
-    """musictx play: compose, and play it as it is composed."""
+    """musictx play: compose music and play it while it is composed."""
 
     primer: str | None = option(
         None,
@@ -40,8 +40,8 @@ class JamConfig(LiveConfig):
     input: str | None = option(
         None, "MIDI port to listen to, or socket:HOST:PORT; default: the first MIDI port"
     )
-    answer: float = option(8.0, "seconds that an answer lasts at most", above=0, high=DAY)
-    pause: float = option(1.5, "seconds of silence after which it answers", above=0, high=60)
+    answer: float = option(8.0, "longest answer, in seconds", above=0, high=DAY)
+    pause: float = option(1.5, "seconds of silence before an answer", above=0, high=60)
     control: int | None = option(
         None,
         "MIDI controller that triggers the answer at once, such as 64 (the sustain pedal)",

@@ -21,46 +21,47 @@ from musictx.live.player import play
 from musictx.notes import NOTE, Score
 from musictx.sampling.stream import Event, Stream
 
-#: Seconds between two readings of the port, and seconds of music by which composing is ahead of an
-#: answer.
-POLL_SECONDS, LOOK_AHEAD_SECONDS = 0.005, 0.25
+#: Seconds between two readings of the port.
+POLL_SECONDS = 0.005
+#: Seconds of an answer that are composed before it is played.
+LOOK_AHEAD_SECONDS = 0.25
 #: Notes that ended more than this many seconds ago are forgotten.
 MEMORY_SECONDS = 60.0
 
 
 class Recorder:
-    """Records the notes of a person and of the model, in seconds of the clock; keeps those of the
-    last :data:`MEMORY_SECONDS`.
+    """Records the notes of a person and of the model; keeps those that ended within the last
+    :data:`MEMORY_SECONDS`. Times are those of ``time.monotonic()``, in seconds.
 
     count      number of notes that the person has played
-    last_time  time of the last beginning or end of a note of the person
+    last_time  when a note of the person last began or ended
     """
 
     def __init__(self) -> None:
         self._notes: list[tuple[float, float, int, int]] = []  # start, end, pitch, velocity
-        # (of the person, pitch) -> start and velocity of a note that sounds
+        # (whether the person plays it, pitch) -> start and velocity of a sounding note
         self._sounding: dict[tuple[bool, int], tuple[float, int]] = {}
         self.count, self.last_time = 0, 0.0
 
-    def record(self, now: float, pitch: int, velocity: int, *, of_person: bool) -> None:
+    def record(self, now: float, pitch: int, velocity: int, *, by_person: bool) -> None:
         """Record the beginning of a note, or its end if ``velocity`` is 0."""
-        if (of_person, pitch) in self._sounding:
-            start, loudness = self._sounding.pop((of_person, pitch))
-            self._notes.append((start, max(now, start + 0.01), pitch, loudness))
+        if (by_person, pitch) in self._sounding:
+            start, note_velocity = self._sounding.pop((by_person, pitch))
+            self._notes.append((start, max(now, start + 0.01), pitch, note_velocity))
         if velocity:
-            self._sounding[of_person, pitch] = now, velocity
-        if of_person:
+            self._sounding[by_person, pitch] = now, velocity
+        if by_person:
             self.count, self.last_time = self.count + (velocity > 0), now
         self._notes = [note for note in self._notes if note[1] > now - MEMORY_SECONDS]
 
     def end_answer(self, now: float) -> None:
         """End the notes of the model that still sound."""
-        for pitch in [pitch for of_person, pitch in self._sounding if not of_person]:
-            self.record(now, pitch, 0, of_person=False)
+        for pitch in [pitch for by_person, pitch in self._sounding if not by_person]:
+            self.record(now, pitch, 0, by_person=False)
 
     @property
     def is_person_playing(self) -> bool:
-        return any(of_person for of_person, _ in self._sounding)
+        return any(by_person for by_person, _ in self._sounding)
 
     def score(self) -> Score:
         """Return the recorded notes, moved to begin at 0 s."""
@@ -79,8 +80,8 @@ def jam(
     """Play with a person until the port is closed; return the number of answers.
 
     source   a mido port with ``iter_pending``
-    compose  called with the primer and the number of the answer; returns its stream
-    config   of it ``pause`` and ``control``
+    compose  called with the primer and the number of earlier answers; returns the answer's stream
+    config   only ``pause`` and ``control`` are used
     """
     recorder, answers, is_requested = Recorder(), 0, False
     control = config.control
@@ -93,14 +94,14 @@ def jam(
         for message in () if source.closed else source.iter_pending():
             if message.type in ("note_on", "note_off"):
                 velocity = message.velocity if message.type == "note_on" else 0
-                recorder.record(time.monotonic(), message.note, velocity, of_person=True)
+                recorder.record(time.monotonic(), message.note, velocity, by_person=True)
             elif control is not None and message.is_cc(control) and message.value >= 64:
-                is_requested |= recorder.count > answered_count  # only if there are new notes
+                is_requested |= recorder.count > answered_count  # without new notes: no answer
         return recorder.count > count
 
     def record_event(event: Event) -> None:
         velocity = event.velocity if event.on else 0
-        recorder.record(time.monotonic(), event.pitch, velocity, of_person=False)
+        recorder.record(time.monotonic(), event.pitch, velocity, by_person=False)
 
     while True:
         read_port()

@@ -21,10 +21,10 @@ _INSTALL = (
 
 
 class FilePort:
-    """A port that records its messages, and the times at which they are sent, in a MIDI file.
+    """A port that records its messages with the times at which they are sent.
 
-    ``close`` writes the file if it has notes. A tick is a millisecond: 500 ticks per quarter note
-    at a tempo of 120.
+    ``close`` writes them as a MIDI file if there are notes. A tick is a millisecond: 500 ticks per
+    quarter note at a tempo of 120.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,15 +48,15 @@ class FilePort:
 
 
 class SocketPort(sockets.SocketPort):
-    """The port of mido. Its ``close`` closes the files, too, so that the program at the other end
-    notices."""
+    """The socket port of mido; its ``close`` also closes the socket's files, so that the program at
+    the other end notices."""
 
     def send(self, message: mido.Message) -> None:
         """Send a message. Raises :class:`WriteError` if the program at the other end has closed the
         connection."""
         try:
             super().send(message)
-        except (OSError, ValueError) as error:  # ValueError: mido closed it after an OSError
+        except (OSError, ValueError) as error:  # ValueError: mido has closed the port
             raise WriteError("output: the program at the other end has hung up") from error
 
     def _receive(self, block: bool = True) -> None:
@@ -73,9 +73,8 @@ class SocketPort(sockets.SocketPort):
 
 
 def open_port(option: str, name: str | None) -> Any:
-    """Open the port ``name``, the value of ``option``, "input" or "output": a MIDI port,
-    socket:HOST:PORT or, for output, a .mid file; ``None`` is the first MIDI port. Raises
-    ``UserError`` if it cannot be opened."""
+    """Open the port ``name``: a MIDI port (``None``: the first one), socket:HOST:PORT or, for output,
+    a .mid file. ``option`` is "input" or "output". Raises ``UserError`` if it cannot be opened."""
     if option == "output" and name is not None and name.lower().endswith((".mid", ".midi")):
         return FilePort(Path(name).expanduser())
     where = option if name is None else f"{option}={name}"
@@ -93,23 +92,23 @@ def open_port(option: str, name: str | None) -> Any:
         ports = getattr(mido, f"get_{option}_names")()
     except ImportError:
         raise UserError(f"{where}: {_INSTALL}") from None
-    except Exception as error:  # a class of python-rtmidi's own, for example without ALSA
+    except Exception as error:  # of a class of python-rtmidi, for example without ALSA
         raise UserError(
             f"{where}: this system offers no MIDI ports ({error}); "
-            "socket:HOST:PORT or a .mid file will do too"
+            "socket:HOST:PORT or a .mid file works, too"
         ) from None
     matching = [port for port in ports if name is None or port == name]
     matching = matching or [port for port in ports if str(name).lower() in port.lower()]
     if not matching:
-        names = f"the ports are {', '.join(ports)}" if ports else "no MIDI port is there"
-        raise UserError(f"{where}: {names}; socket:HOST:PORT will do too")
+        names = f"the ports are {', '.join(ports)}" if ports else "there is no MIDI port"
+        raise UserError(f"{where}: {names}; socket:HOST:PORT works, too")
     return getattr(mido, f"open_{option}")(matching[0])
 
 
 def check() -> str:
     """Return the names of the MIDI output ports, or why there are none (for ``musictx doctor``)."""
     try:
-        return ", ".join(mido.get_output_names()) or "none is there"
+        return ", ".join(mido.get_output_names()) or "there are none"
     except ImportError:
         return f"none: {_INSTALL}"
     except Exception as error:  # of python-rtmidi, see open_port
