@@ -1,7 +1,7 @@
 """Write a Score as a WAV file, 16-bit stereo: :func:`write`. No system packages are needed.
 
-The notes are played by a sound font (``sampler.py``), in stereo with a light reverberation. The
-sound is computed in blocks of a few seconds, so memory does not grow with the length of the piece.
+The notes are played by a sound font (``sampler.py``), in stereo with a light reverb. The sound is
+computed in blocks of a few seconds, so memory does not grow with the length of the piece.
 The same Score always gives the same samples.
 """
 
@@ -22,15 +22,18 @@ from musictx.pedal import fold_sustain
 from musictx.render.sampler import Sampler
 from musictx.render.soundfont import OURS, SoundFont
 
-#: Samples of sound per second.
+#: Frames per second; a frame is a sample for each channel.
 RATE = 44_100
-#: Amplitude of the loudest sample of a file, where 1 is full scale: -1 dB. Quiet music is amplified
-#: to this peak, by MAX_GAIN at most, so that very soft music stays soft.
-PEAK, MAX_GAIN = 0.89, 16.0
-#: Reverberation: seconds until it is inaudible; its amplitude relative to a note panned to the
-#: middle, in the frequency band REVERB_BAND (hertz), where most music lies; the seed of its noise.
-REVERB_SECONDS, REVERB_LEVEL, REVERB_BAND, REVERB_SEED = 1.4, 0.2, (200, 2000), 20180912
-#: Samples per step of the reverberation; the length of a block is a multiple of it.
+#: Amplitude of the loudest sample of a file, where 1 is full scale: -1 dB.
+PEAK = 0.89
+#: Quiet music is amplified to PEAK, but by at most this factor, so that very soft music stays soft.
+MAX_GAIN = 16.0
+#: Seconds until the reverb is inaudible, and the seed of its noise.
+REVERB_SECONDS, REVERB_SEED = 1.4, 20180912
+#: Amplitude of the reverb relative to a note panned to the middle, in the frequency band
+#: REVERB_BAND (hertz), where most music lies.
+REVERB_LEVEL, REVERB_BAND = 0.2, (200, 2000)
+#: Frames per step of the overlap-add convolution; the length of a block is a multiple of it.
 HOP = 1 << 16
 #: Seconds of sound in a block.
 BLOCK_SECONDS = 10.0
@@ -50,31 +53,37 @@ def write(
     """Write ``score`` as a WAV file, 16-bit stereo; return its path.
 
     soundfont  an SF2 or SF3 file; by default the font that comes with musictx
-    on_block   called after every :data:`BLOCK_SECONDS` of sound; an exception of it stops the
-               rendering
-    mix        track -> (gain, pan from -1, left, to 1, right, gain of the reverberation); by
-               default (1, 0, 1)
+    on_block   called after every :data:`BLOCK_SECONDS` of sound; an exception that it raises stops
+               the rendering
+    mix        track -> (gain, pan from -1 (left) to 1 (right), reverb gain); default (1, 0, 1)
 
     The whole piece is scaled so that its loudest sample is 1 dB below full scale; it never clips.
     No partly written file is left. Raises :class:`UserError` for a Score without notes, an invalid
-    sound font and a piece longer than ``limits.wav_seconds``, :class:`WriteError` if the file
-    cannot be written.
+    sound font, and a piece that is longer than ``limits.wav_seconds`` or does not fit into a WAV
+    file; raises :class:`WriteError` if the file cannot be written.
     """
     path = Path(path)
     limits = limits or Limits()
     if not len(score):
         raise UserError(f"{path.name}: nothing to render, the piece has no notes")
-    most = min(limits.wav_seconds, MAX_WAV_BYTES / (4 * RATE))
-    if score.duration > most:
+    if score.duration > limits.wav_seconds:
         raise UserError(
-            f"{path.name}: {score.duration:.0f} seconds of sound, more than {most:.0f} "
-            f"(limits.wav_seconds={limits.wav_seconds})"
+            f"{path.name}: {score.duration:.0f} seconds of sound, more than "
+            f"limits.wav_seconds={limits.wav_seconds}"
         )
-    font, peak = SoundFont(OURS if soundfont is None else soundfont, limits), 0.0
+
+    def check_size(frames: float) -> None:
+        if frames > MAX_WAV_BYTES // 4:  # two channels of 16 bits
+            raise UserError(f"{path.name}: more sound than fits into a WAV file")
+
+    check_size(score.duration * RATE)
+    font = SoundFont(OURS if soundfont is None else soundfont, limits)
+    peak = 0.0
     with atomic(path) as temporary, tempfile.TemporaryFile(dir=path.parent) as frames:
         for block in blocks(score, font, sample_rate=RATE, mix=mix):
             peak = max(peak, float(np.abs(block).max(initial=0.0)))
             frames.write(np.ascontiguousarray(block, "<f4").tobytes())
+            check_size(frames.tell() // 8)  # two channels of 32 bits
             if on_block is not None:
                 on_block()
         frames.seek(0)
@@ -97,23 +106,22 @@ def blocks(
     mix: Mapping[int, tuple[float, float, float]] | None = None,
 ) -> Iterator[np.ndarray]:
     """Return the sound of ``score`` with ``font`` in blocks, (frames, 2) float32: left and right.
-    ``mix`` as in :func:`write`.
+    ``mix`` is as in :func:`write`.
 
-    Notes last as long as the sustain pedal holds them. Every :data:`BLOCK_SECONDS` gives the same
-    samples, to the bit; memory grows with it. Samples are not scaled: the sum of many notes may
-    exceed 1.
+    Notes last as long as the sustain pedal holds them. The samples do not depend on
+    :data:`BLOCK_SECONDS`, to the bit; memory grows with it. Samples are not scaled: the sum of many
+    notes may exceed 1.
     """
     dry = _dry_blocks(score, font, sample_rate, mix or {})
-    return (block.T for block in _reverberated(dry, sample_rate))
+    return (block.T for block in _add_reverb(dry, sample_rate))
 
 
 def _dry_blocks(
     score: Score, font: SoundFont, rate: int, mix: Mapping[int, tuple[float, ...]]
 ) -> Iterator[np.ndarray]:
-    """Yield (3, frames) blocks of equal length, the last block shorter: left, right, and the input
-    of the reverberation.
+    """Yield (3, frames) blocks of equal length, the last one shorter: left, right, reverb input.
 
-    A note is rendered whole at its start; the frames beyond the block wait in the buffer. So every
+    A note is rendered whole at its start; its frames beyond the block stay in the buffer. So every
     sample is the same sum in the same order, wherever the blocks end.
     """
     sampler = Sampler(font, rate)
@@ -134,7 +142,7 @@ def _dry_blocks(
             if stop > buffer.shape[1]:
                 more = np.zeros((3, stop - buffer.shape[1] + size), np.float32)
                 buffer = np.concatenate((buffer, more), axis=1)
-            # Equal power: as loud in the middle as at the sides.
+            # Equal-power panning: as loud in the middle as at the sides.
             angle = min(max(zone.pan + pan / 2, 0.0), 1.0) * np.pi / 2
             gains = gain * np.array((np.cos(angle), np.sin(angle), 0.0), np.float32)
             gains[2] = reverb_gain * gains.sum()
@@ -146,11 +154,10 @@ def _dry_blocks(
         block_start += size
 
 
-def _reverberated(blocks: Iterable[np.ndarray], rate: int) -> Iterator[np.ndarray]:
-    """Yield the (2, frames) of left and right of each of the (3, frames) ``blocks`` with a light
-    reverberation, and at last the reverberation after them.
+def _add_reverb(blocks: Iterable[np.ndarray], rate: int) -> Iterator[np.ndarray]:
+    """Yield each (3, frames) block as (2, frames) stereo with a light reverb; last, its tail.
 
-    It is the third row of the blocks, convolved with decaying noise, different left and right.
+    The reverb is the third row convolved with decaying noise, which differs between left and right.
     Overlap-add with steps of :data:`HOP` frames, so the result does not depend on the blocks.
     """
     responses = _impulse_responses(rate)
@@ -172,7 +179,7 @@ def _reverberated(blocks: Iterable[np.ndarray], rate: int) -> Iterator[np.ndarra
 
 
 def _impulse_responses(rate: int) -> np.ndarray:
-    """Return (2, frames) float32: noise without bass that decays by 60 dB in about a second, its
+    """Return (2, frames) float32: noise without bass that decays by 60 dB in about a second, the
     treble faster."""
     frames = round(REVERB_SECONDS * rate)
     random = np.random.default_rng(REVERB_SEED)
@@ -185,11 +192,11 @@ def _impulse_responses(rate: int) -> np.ndarray:
     treble = spectrum * (1 - low_pass) * (hertz < 9000)
     air = np.fft.irfft(treble, frames) * 10 ** (-3 * time / 0.6)
     response = body + 0.7 * air
-    fade_in = np.clip((time - 0.008) / 0.012, 0.0, 1.0)  # the walls answer after some milliseconds
+    fade_in = np.clip((time - 0.008) / 0.012, 0.0, 1.0)  # first reflections after some ms
     fade_out = np.clip((REVERB_SECONDS - time) / 0.1, 0.0, 1.0)
     response *= fade_in * fade_out
     power = np.abs(np.fft.rfft(response)) ** 2
     in_band = (hertz >= REVERB_BAND[0]) & (hertz <= REVERB_BAND[1])
-    # 2: the input is the sum of left and right.
+    # Factor 2: the input, left + right, has twice the power of a note in the middle.
     amplitude = np.sqrt(2 * power[:, in_band].mean(axis=1, keepdims=True))
     return (response * (REVERB_LEVEL / amplitude)).astype(np.float32)

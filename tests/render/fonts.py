@@ -124,7 +124,7 @@ def _list(name: bytes, chunks: list[tuple[bytes, bytes]]) -> bytes:
 def sound_of(
     score: Score, font: Path = OURS, *, rate: int = 44100, reverb: bool = False, **options: object
 ) -> np.ndarray:
-    """Return the whole sound, (n, 2) float32, unscaled, with or without reverberation."""
+    """Return the whole sound, (n, 2) float32, unscaled, with or without reverb."""
     if not reverb:
         options["mix"] = dict.fromkeys(np.unique(score.notes["track"]).tolist(), (1.0, 0.0, 0.0))
     blocks = audio.blocks(score, SoundFont(font), sample_rate=rate, **options)

@@ -28,7 +28,7 @@ def test_files_are_stereo_16_bit_never_clip_and_repeat_to_the_byte(font, tmp_pat
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.wav", "b", "x.sf2"]
 
 
-def test_reverberation_in_blocks_is_a_plain_convolution():
+def test_reverb_in_blocks_is_a_plain_convolution():
     random = np.random.default_rng(3)
     response = audio._impulse_responses(8000).astype(np.float64)
     sound = np.zeros((2, 3 * audio.HOP + 777), np.float32)
@@ -36,7 +36,7 @@ def test_reverberation_in_blocks_is_a_plain_convolution():
     sound[:, at] = random.standard_normal((2, 40))
     cut = 2 * audio.HOP
     sent = np.concatenate((sound, sound.sum(axis=0, keepdims=True)))
-    pieces = [*audio._reverberated((sent[:, :cut], sent[:, cut:]), 8000)]
+    pieces = [*audio._add_reverb((sent[:, :cut], sent[:, cut:]), 8000)]
     expected = np.zeros((2, sound.shape[1] + response.shape[1]))
     expected[:, : sound.shape[1]] = sound
     for i in np.flatnonzero(sound[0]):
@@ -53,11 +53,15 @@ def test_a_pedal_holds_notes(font):
     assert np.abs(sounds[1][44100 * 17 // 10 : 44100 * 19 // 10]).max() > 0.1
 
 
-def test_a_path_that_cannot_be_written_is_refused_and_nothing_is_left(font, tmp_path):
+def test_a_path_that_cannot_be_written_is_refused_and_nothing_is_left(font, tmp_path, monkeypatch):
     (tmp_path / "b.wav").mkdir()
     for place in (font / "a.wav", tmp_path / "b.wav"):
         with pytest.raises(UserError, match=rf"{place.name}: cannot be written"):
             audio.write(SCORE, place, soundfont=font)
+    for seconds in (SCORE.duration - 0.1, SCORE.duration + 0.1):  # without the reverb, with it
+        monkeypatch.setattr(audio, "MAX_WAV_BYTES", round(seconds * audio.RATE * 4))
+        with pytest.raises(UserError, match=r"^a\.wav: more sound than fits into a WAV file"):
+            audio.write(SCORE, tmp_path / "a.wav", soundfont=font)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["b.wav", "x.sf2"]
 
 
@@ -90,7 +94,7 @@ def test_block_boundaries_make_no_difference(font, monkeypatch):
     assert np.array_equal(*sounds)
 
 
-def test_a_mix_makes_tracks_louder_moves_them_and_gives_each_its_reverberation(font):
+def test_a_mix_makes_tracks_louder_moves_them_and_gives_each_its_reverb(font):
     notes = [(0.0, 0.5, 69, 90, 0, False, 0), (5.0, 5.5, 69, 90, 0, False, 1)]
     score, first = Score(notes=notes), slice(0, 4 * 44100)
     dry, plain = (f.sound_of(score, font, reverb=on) for on in (False, True))
