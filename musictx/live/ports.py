@@ -73,8 +73,8 @@ class SocketPort(sockets.SocketPort):
 
 
 def open_port(option: str, name: str | None) -> Any:
-    """Open the port ``name``: a MIDI port (``None``: the first one), socket:HOST:PORT or, for output,
-    a .mid file. ``option`` is "input" or "output". Raises ``UserError`` if it cannot be opened."""
+    """Open the port ``name``: a MIDI port (``None``: the first), socket:HOST:PORT or, for output, a
+    .mid file. ``option`` is "input" or "output". Raises ``UserError`` if it cannot be opened."""
     if option == "output" and name is not None and name.lower().endswith((".mid", ".midi")):
         return FilePort(Path(name).expanduser())
     where = option if name is None else f"{option}={name}"

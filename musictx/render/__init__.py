@@ -1,4 +1,4 @@
-"""Rendering: sound by a sampler of sound fonts, pictures of notes."""
+"""Rendering: sound by a SoundFont sampler, and pictures of notes."""
 
 from musictx.lazy import callable_package
 

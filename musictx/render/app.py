@@ -29,14 +29,14 @@ def run(config: RenderConfig) -> list[Path]:
 
 
 def results(config: RenderConfig) -> Iterator[Path]:
-    """Render each music file of ``config.files`` and of the folders among them; yield the path of
-    each result as soon as it is written. Print which marks of MusicXML are not played.
+    """Render ``config.files``, and each music file of the folders among them; yield the path of
+    each result as soon as it is written. Print which MusicXML signs are not played.
 
     A result has the name of its music file and lies in the same folder, or in the folder
     ``config.out``, which is created if necessary. For a single music file, ``out`` may also name
-    the result: x.wav. Chord symbols without notes become chords. A file that cannot be rendered
-    does not stop the others. Raises :class:`UserError` for a file that does not exist, is not music
-    or has no notes, for an invalid sound font, and for a folder that cannot be written.
+    the result: x.wav. Chord symbols without notes are voiced as chords. A file that cannot be
+    rendered does not stop the others. Raises :class:`UserError` for a file that does not exist, is
+    not music or has no notes, for an invalid sound font, and for a folder that cannot be written.
     """
     if not config.files:
         raise UserError("files: missing, give a MIDI file such as `musictx render song.mid`")
@@ -67,7 +67,7 @@ def results(config: RenderConfig) -> Iterator[Path]:
 
 
 def _destinations(config: RenderConfig, sources: list[Path]) -> tuple[dict[Path, Path], list[str]]:
-    """Return (path of a result without its ending -> its music file, endings of the results)."""
+    """Return {path of a result without its ending: its music file}, and the endings."""
     endings, folder = config.endings, None
     if config.out is not None:
         folder = Path(config.out)
@@ -97,7 +97,7 @@ def render(
 
     music  a Score, a Sample, the name of an example, or anything that :func:`musictx.read` reads
     path   with or without an ending
-    title  the heading of the picture; by default the name of the file
+    title  the heading of the picture; default: the name of the file
 
     Returns the paths of the written files. Raises :class:`UserError` for an invalid argument, and
     for a file that cannot be read or written. ::
@@ -121,7 +121,7 @@ def render(
 def _write(
     score: Score, stem: Path, endings: list[str], title: str, config: RenderConfig
 ) -> list[Path]:
-    """Write a file ``stem`` + ending for each of the ``endings``; return the paths."""
+    """Write ``stem`` + ending for each of the ``endings``; return the paths."""
     paths = [stem.with_name(stem.name + ending) for ending in endings]
     for path in paths:
         if path.suffix == ".wav":

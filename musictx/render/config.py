@@ -13,13 +13,13 @@ from musictx.errors import UserError
 class RenderConfig(ReadsFiles):
     """musictx render: music files -> WAV and piano-roll PNG."""
 
-    files: list[str] = option([], "MIDI or MusicXML files; of a folder, each", path="in")
+    files: list[str] = option([], "MIDI or MusicXML files, or folders of them", path="in")
     wav: bool = option(True, "write the sound, a WAV file")
     png: bool = option(True, "write a picture of the notes, a piano roll")
     out: str | None = option(
         None,
-        "folder for the results, or for one of them a file, x.wav or x.png; default: beside each "
-        "file",
+        "folder for the results, or a file (x.wav, x.png) for a single one; default: beside each "
+        "music file",
         path="out",
     )
     soundfont: str | None = option(
@@ -30,11 +30,11 @@ class RenderConfig(ReadsFiles):
 
     @property
     def endings(self) -> list[str]:
-        """The endings of the files that are written for a piece."""
+        """The endings of the files written for each piece."""
         return [".wav"] * self.wav + [".png"] * self.png
 
     def check(self) -> None:
         if not (self.wav or self.png):
             raise UserError("wav=false png=false: nothing to write, expected one of them true")
-        is_played = self.wav or self.soundfont is None
-        self.require("soundfont", is_played, "wav=true with it")
+        is_used = self.wav or self.soundfont is None
+        self.require("soundfont", is_used, "wav=true")

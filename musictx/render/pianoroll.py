@@ -2,7 +2,7 @@
 
 Time runs from left to right, in bars if the notes lie on a beat grid, else in seconds. Pitch runs
 upwards, beside a keyboard. Each part has a colour, which is stronger in louder notes. Long pieces
-wrap into several systems, like lines of text. The drums have a lane below, with a line for each
+wrap into several systems, like lines of text. The drums have a lane below, with a row for each
 instrument of the kit. The same Score always gives the same bytes.
 """
 
@@ -25,24 +25,24 @@ Colour = tuple[int, int, int]
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 Part = tuple[int, int, bool]  # track, program (0 for drums), drum
 
-#: The page is drawn this many times as large and then reduced, for smooth edges.
+#: Supersampling for smooth edges: the page is drawn this many times as large and then reduced.
 SCALE = 2
-#: Pixels of the finished page. A system has its roll, AXIS for the labels of time, and GAP to the
-#: next system.
+#: Sizes in pixels of the finished page. Below the roll of a system come AXIS, with the labels of
+#: time, and GAP before the next system.
 LEFT, RIGHT, TOP, AXIS, GAP = 64, 24, 62, 22, 14
-PLOT_WIDTH, KEYBOARD, DRUM_LINE, DRUM_GAP = 1480, 26, 13, 8
-#: Smallest and largest width of a second, in pixels; narrower if the piece would need more than
-#: MAX_SYSTEMS.
+PLOT_WIDTH, KEYBOARD, DRUM_ROW, DRUM_GAP = 1480, 26, 13, 8
+#: Smallest and largest width of a second, in pixels; below the smallest if the piece would need
+#: more than MAX_SYSTEMS otherwise.
 MIN_SECOND_PIXELS, MAX_SECOND_PIXELS, MAX_SYSTEMS = 42.0, 150.0, 12
-#: Smallest distance in pixels between two lines of time, and between two labels.
+#: Smallest distance in pixels between two vertical lines, and between two labels.
 LINE_PIXELS, LABEL_PIXELS = 12, 64
 
 PAPER, INK, FAINT = (255, 255, 255), (38, 42, 51), (120, 126, 138)
-#: Backgrounds of the lines of white keys and of black keys; then of those within a primer.
+#: Backgrounds of the rows of white and of black keys: in new music, and in given music.
 ROWS, PRIMER_ROWS = ((250, 251, 253), (241, 243, 248)), ((252, 241, 238), (245, 242, 244))
 OCTAVE, GRID, FINE, TICK = (208, 213, 224), (228, 231, 238), (236, 238, 244), (210, 214, 224)
 SEAM, BLACK_KEY, DRUM = (214, 69, 80), (70, 75, 88), (84, 90, 104)
-#: Colours of the parts, in their order; distinct for colour-blind readers, too.
+#: Colours of the parts, in their order; colour-blind readers can tell them apart, too.
 PALETTE: tuple[Colour, ...] = (
     (47, 93, 170),
     (214, 115, 30),
@@ -67,10 +67,10 @@ def draw(
 ) -> Path:
     """Write the piano roll of ``score`` as a PNG file; return its path.
 
-    ``title`` is by default the name of the file. ``seam`` is the second at which new music begins,
-    and ``end`` the second at which it ends if it fills a gap. An empty Score gives an empty roll
-    with the words "no notes". No partly written file is left; raises
-    :class:`~musictx.errors.WriteError` if it cannot be written.
+    The default ``title`` is the name of the file. New music begins at ``seam`` seconds; if it fills
+    a gap, it ends at ``end`` seconds. An empty Score gives an empty roll with the words "no notes".
+    No partly written file is left. Raises :class:`~musictx.errors.WriteError` if the file cannot be
+    written.
     """
     path = Path(path)
     page = image(score, title=path.stem if title is None else title, seam=seam, end=end)
@@ -85,22 +85,22 @@ def image(
     """Return the page that :func:`draw` writes, as a Pillow image (RGB)."""
     layout = Layout(score)
     page = Image.new("RGB", layout.size, PAPER)
-    page.paste(_header(layout, title), (0, 0))
+    page.paste(_draw_header(layout, title), (0, 0))
     for system in range(layout.systems):
-        picture = _system(layout, system, seam, end)
+        picture = _draw_system(layout, system, seam, end)
         page.paste(picture, (0, TOP + system * layout.system_height))
     return page
 
 
 class Layout:
-    """Sizes and positions on the page of ``score``, in pixels of the finished picture.
+    """Sizes and positions on the page of ``score``, in pixels of the finished page.
 
     colours         the colour of each part, in the order of the tracks, drums last
     systems         number of systems
     system_seconds  seconds in a system
-    second          width of a second, pixels
-    semitone        height of a semitone, pixels
-    low, high       lowest and highest pitch on the page
+    second          width of a second
+    semitone        height of a semitone
+    low, high       lowest and highest pitch on the page; 0 and -1 if there are only drums
     drums           pitches of the drums that occur, lowest first
     pitch_height    height of all pitches
     system_height   height of a system
@@ -126,34 +126,34 @@ class Layout:
         self.semitone = math.floor(semitone * SCALE) / SCALE
         self.drums: list[int] = np.unique(score.notes["pitch"][drum]).tolist()
         self.pitch_height = (high - low + 1) * self.semitone
-        drum_height = len(self.drums) * DRUM_LINE + DRUM_GAP if self.drums else 0
+        drum_height = len(self.drums) * DRUM_ROW + DRUM_GAP if self.drums else 0
         self.system_height = math.ceil(self.pitch_height) + drum_height + AXIS + GAP
         self.size = LEFT + PLOT_WIDTH + RIGHT, TOP + systems * self.system_height
 
     def x(self, seconds: float, system: int = 0) -> float:
-        """Return the position of a moment, from the left edge of the page."""
+        """Return the position of a time in a system, from the left edge of the page."""
         return LEFT + (seconds - system * self.system_seconds) * self.second
 
     def y(self, pitch: int, drum: bool = False) -> float:
-        """Return the upper edge of the line of ``pitch``, from the top of its system."""
+        """Return the upper edge of the row of ``pitch``, from the top of its system."""
         if drum:
-            line = len(self.drums) - 1 - self.drums.index(pitch)
-            return math.ceil(self.pitch_height) + DRUM_GAP + line * DRUM_LINE
+            row = len(self.drums) - 1 - self.drums.index(pitch)
+            return math.ceil(self.pitch_height) + DRUM_GAP + row * DRUM_ROW
         return (self.high - pitch) * self.semitone
 
     @cached_property
     def times(self) -> list[tuple[float, str]]:
-        """(second, label or "") of the vertical lines: bar lines if the notes lie on the beats of
+        """(seconds, label or "") of each vertical line: bar lines if the notes lie on the beats of
         the score, else round numbers of seconds. A pick-up has no label."""
         length, beats = self.systems * self.system_seconds, self.score.beats
         bars = beats.bar_lines(float(beats.quarters(length)) + 1e-3)
         pixels = length * self.second / max(len(bars), 1)
-        every = next((n for n in (1, 2, 4, 8, 16, 32, 64) if n * pixels >= LABEL_PIXELS), 0)
-        if every and grid_of(self.score).on_beats:
+        bar_step = next((n for n in (1, 2, 4, 8, 16, 32, 64) if n * pixels >= LABEL_PIXELS), 0)
+        if bar_step and grid_of(self.score).on_beats:  # bars from label to label
             return [
-                (float(second), "" if n % every or n < 0 else f"bar {n + 1}")
+                (float(second), "" if n % bar_step or n < 0 else f"bar {n + 1}")
                 for n, second in enumerate(beats.seconds(bars), -beats.pickup)
-                if not n % every or pixels >= LINE_PIXELS
+                if not n % bar_step or pixels >= LINE_PIXELS
             ]
         steps = (0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800)
         step = next((n for n in steps if n * self.second >= LABEL_PIXELS), 3600)
@@ -166,21 +166,22 @@ def _font(size: float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 class _Canvas:
-    """A picture. Its methods count in pixels of the finished picture; it is drawn :data:`SCALE`
-    times as large."""
+    """A picture that is drawn :data:`SCALE` times as large. The arguments of its methods are in
+    pixels of the finished picture."""
 
     def __init__(self, width: int, height: int) -> None:
         self._picture = Image.new("RGB", (width * SCALE, height * SCALE), PAPER)
         self._pen = ImageDraw.Draw(self._picture)
 
-    def finished(self) -> Image.Image:
+    def finish(self) -> Image.Image:
+        """Return the picture in its final size."""
         width, height = self._picture.size
         return self._picture.resize((width // SCALE, height // SCALE), Image.Resampling.BOX)
 
     def box(
         self, corners: Box, fill: Colour, radius: float = 0, edge: Colour | None = None
     ) -> None:
-        """Draw a filled rectangle with an ``edge``; draw nothing if it has no pixel."""
+        """Draw a filled rectangle, outlined in the colour ``edge``, if it has at least a pixel."""
         left, top, right, bottom = (round(v * SCALE) for v in corners)
         right, bottom = right - 1, bottom - 1  # Pillow includes the last pixel
         if right >= left and bottom >= top:
@@ -195,8 +196,8 @@ class _Canvas:
     def text(
         self, x: float, y: float, text: str, size: float, colour: Colour, anchor: str, halo: int = 0
     ) -> None:
-        """Write ``text``, with Pillow's ``anchor`` at (``x``, ``y``) and ``halo`` pixels of paper
-        around the letters."""
+        """Write ``text``, its ``anchor`` (as in Pillow) at (``x``, ``y``), with ``halo`` pixels of
+        paper around the letters."""
         font, position, stroke = _font(size), (x * SCALE, y * SCALE), halo * SCALE
         self._pen.text(position, text, colour, font, anchor, stroke_width=stroke, stroke_fill=PAPER)
 
@@ -220,19 +221,19 @@ def _mix(first: Colour, second: Colour, share: float) -> Colour:
 
 
 def _clock(seconds: float, duration: float) -> str:
-    """Write a moment of a piece that lasts ``duration`` seconds: 2.5 s in a piece of less than a
-    minute, 0:02 in one of less than an hour, else 1:00:02."""
+    """Format a time in a piece of ``duration`` seconds: 2.5 s in a piece of less than a minute,
+    0:02 in a piece of less than an hour, else 1:00:02."""
     if duration < 60:
         return f"{round(seconds, 1):g} s"
     text = str(timedelta(seconds=round(seconds)))
     return text if round(duration) >= 3600 else text.removeprefix("0:").removeprefix("0")
 
 
-def _header(layout: Layout, title: str) -> Image.Image:
+def _draw_header(layout: Layout, title: str) -> Image.Image:
     """Draw the title, the number of notes, the length, and a legend of the parts."""
     width, score, colours = layout.size[0], layout.score, layout.colours
     canvas = _Canvas(width, TOP)
-    title = " ".join(str(title)[:200].split())  # more has no room, and is slow to measure
+    title = " ".join(str(title)[:200].split())  # more has no room and is slow to measure
     while title and canvas.width(title, 19) > width * 0.6:
         title = title[:-2].rstrip("…") + "…"
     canvas.text(LEFT, 30, title, 19, INK, "ls")
@@ -250,10 +251,12 @@ def _header(layout: Layout, title: str) -> Image.Image:
             canvas.text(x, 48, names[part], 12.5, INK, "rs")
             x -= canvas.width(names[part], 12.5) + 31
             canvas.box((x + 16, 39, x + 26.5, 48.5), colours[part], 2)
-    return canvas.finished()
+    return canvas.finish()
 
 
-def _system(layout: Layout, system: int, seam: float | None, gap_end: float | None) -> Image.Image:
+def _draw_system(
+    layout: Layout, system: int, seam: float | None, gap_end: float | None
+) -> Image.Image:
     """Draw the system with the number ``system``."""
     canvas = _Canvas(layout.size[0], layout.system_height)
     bottom = layout.system_height - AXIS - GAP
@@ -262,7 +265,7 @@ def _system(layout: Layout, system: int, seam: float | None, gap_end: float | No
         layout.x(min(max(second, start), end), system)
         for second in (start if seam is None else seam, end if gap_end is None else gap_end)
     )
-    _draw_lines(canvas, layout, new_begin, new_end)
+    _draw_rows(canvas, layout, new_begin, new_end)
     for second, label in layout.times:
         if start - 1e-9 <= second <= end + 1e-9:
             x = layout.x(second, system)
@@ -282,12 +285,12 @@ def _system(layout: Layout, system: int, seam: float | None, gap_end: float | No
     if not len(layout.score):
         middle = LEFT + PLOT_WIDTH / 2
         canvas.text(middle, layout.pitch_height / 2, "no notes", 16, FAINT, "mm")
-    return canvas.finished()
+    return canvas.finish()
 
 
-def _draw_lines(canvas: _Canvas, layout: Layout, new_begin: float, new_end: float) -> None:
-    """Draw the lines of pitches and drums, tinted before ``new_begin`` and after ``new_end``, with
-    the keyboard and the names of drums on the left."""
+def _draw_rows(canvas: _Canvas, layout: Layout, new_begin: float, new_end: float) -> None:
+    """Draw the rows of pitches and drums, tinted left of ``new_begin`` and right of ``new_end``,
+    with the keyboard and the names of the drums on the left."""
     left, right, end = LEFT - KEYBOARD - 2, LEFT - 2, LEFT + PLOT_WIDTH
 
     def stripe(top: float, bottom: float, *, dark: bool) -> None:
@@ -297,12 +300,12 @@ def _draw_lines(canvas: _Canvas, layout: Layout, new_begin: float, new_end: floa
     for pitch in range(layout.low, layout.high + 1):
         top = layout.y(pitch)
         middle, bottom = top + layout.semitone / 2, top + layout.semitone
-        black = pitch % 12 in (1, 3, 6, 8, 10)
-        stripe(top, bottom, dark=black)
-        if black:
+        is_black = pitch % 12 in (1, 3, 6, 8, 10)
+        stripe(top, bottom, dark=is_black)
+        if is_black:
             canvas.box((left, top, left + KEYBOARD * 0.62, bottom), BLACK_KEY)
             canvas.box((left + KEYBOARD * 0.62, middle - 0.25, right, middle + 0.25), TICK)
-        elif pitch % 12 in (0, 5):  # white neighbours without a black key between them
+        elif pitch % 12 in (0, 5):  # C and F: no black key separates them from the key below
             canvas.box((left, bottom - 0.25, right, bottom + 0.25), TICK)
         if pitch % 12 == 0:
             canvas.box((LEFT, bottom - 0.5, end, bottom + 0.5), OCTAVE)
@@ -311,31 +314,30 @@ def _draw_lines(canvas: _Canvas, layout: Layout, new_begin: float, new_end: floa
         canvas.box((x - 0.5, 0, x + 0.5, layout.pitch_height), TICK)
     for number, pitch in enumerate(layout.drums):
         top = layout.y(pitch, drum=True)
-        stripe(top, top + DRUM_LINE, dark=number % 2 == 1)
+        stripe(top, top + DRUM_ROW, dark=number % 2 == 1)
         name = DRUM_NAMES.get(pitch, f"drum {pitch}")
-        canvas.text(LEFT - 9, top + DRUM_LINE / 2, name, 10, FAINT, "rm")
+        canvas.text(LEFT - 9, top + DRUM_ROW / 2, name, 10, FAINT, "rm")
 
 
 def _draw_notes(canvas: _Canvas, layout: Layout, system: int) -> None:
     """Draw the notes that sound in the system with the number ``system``."""
     system_start, system_end = (n * layout.system_seconds for n in (system, system + 1))
     notes = layout.score.notes[layout.score.notes["start"] < system_end]
-    # Pitched notes continue in the next system; drums have no length.
+    # Pitched notes continue in the next system; drum hits have no length.
     begins_here = notes["start"] >= system_start
     continues = (notes["end"] > system_start) & ~notes["drum"]
     notes = notes[begins_here | continues]
     for start, end, pitch, velocity, program, drum, track in notes.tolist():
         colour = layout.colours[track, program * (not drum), drum]
-        # From a light tint to the colour of the part, a little darkened. Most velocities lie
-        # between 20 and 110, so the tints cover this range.
+        # Louder notes are darker: from a light tint of the part's colour to a slightly darkened
+        # one. Most velocities lie between 20 and 110, so the tints cover this range.
         strength = min(max((velocity - 20) / 90, 0.0), 1.0)
         fill = _mix(_mix(colour, PAPER, 0.7), _mix(colour, (0, 0, 0), 0.12), strength)
         edge = _mix(colour, (0, 0, 0), 0.1 + 0.3 * strength)
         left, top = layout.x(max(start, system_start), system), layout.y(pitch, drum)
         if drum:
-            canvas.diamond(left, top + DRUM_LINE / 2, 4.2, fill, edge)
+            canvas.diamond(left, top + DRUM_ROW / 2, 4.2, fill, edge)
         else:
             right = layout.x(min(end, system_end), system)
-            # A gap between repeated notes; the shortest notes are visible.
-            right = max(right - 0.5, left + 2)
+            right = max(right - 0.5, left + 2)  # separates repeated notes, shows the shortest ones
             canvas.box((left, top, right, top + layout.semitone), fill, 2.5, edge)

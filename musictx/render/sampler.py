@@ -1,8 +1,9 @@
 """Compute the sound of one note of a sound font: :meth:`Sampler.note`.
 
-A filter that changes from sample to sample is slow in numpy. So each recording is filtered once for
-each cutoff of a grid, and a tone fades between these filtered recordings as its cutoff moves. Tones
-are cached, since keys recur.
+A filter that changes from sample to sample is slow in NumPy. So each recording is filtered once for
+each cutoff of a grid, and a tone fades between these filtered recordings as its cutoff moves. A
+tone is a recording at the pitch of a key, filtered, without the volume envelope. Tones are cached,
+since keys recur.
 """
 
 from __future__ import annotations
@@ -15,29 +16,29 @@ import numpy as np
 
 from musictx.render.soundfont import Envelope, SoundFont, Zone
 
-#: Cents between the cutoffs of the grid; a tone with a cutoff between two of them is a mixture.
+#: Cents between the cutoffs of the grid, which are called levels. Between two levels, both filtered
+#: recordings are mixed.
 LEVEL_CENTS = 300
-#: Difference in cents between the cutoffs of the softest and the loudest note, in steps of
-#: BRIGHTNESS_STEP_CENTS; a note of EVEN_VELOCITY has the cutoff of the font. These numbers are our
-#: choice: in the specification the cutoff falls by up to 2400 cents, but many fonts switch this
-#: off.
+#: Difference in cents between the cutoffs of the softest and the loudest note, rounded to steps of
+#: BRIGHTNESS_STEP_CENTS; at EVEN_VELOCITY the cutoff is that of the font. Our choice: in the
+#: specification the cutoff falls by up to 2400 cents, but many fonts switch this off.
 BRIGHTNESS_CENTS, BRIGHTNESS_STEP_CENTS, EVEN_VELOCITY = 1200.0, 200.0, 96
-#: Recordings are first resampled to this multiple of their rate. Then linear interpolation is
-#: clean: its images are below -60 dB and mostly above the audible range.
+#: Recordings are first resampled to this multiple of their rate, so that the images of the linear
+#: interpolation are below -60 dB and mostly above the audible range.
 OVERSAMPLING = 4
 #: Seconds after which the ringing of a filter is inaudible.
 RING_SECONDS = 0.03
-#: Seconds of the shortest note, so that notes of length 0 are audible, and of the shortest attack
-#: and release, so that nothing clicks.
-MIN_NOTE_SECONDS, MIN_ATTACK_SECONDS, MIN_RELEASE_SECONDS = 0.03, 0.0005, 0.01
-#: Seconds of the longest note, so that no note takes gigabytes.
-MAX_NOTE_SECONDS = 120.0
+#: Seconds of the shortest note, so that notes of length 0 are audible, and of the longest, so that
+#: no note takes gigabytes.
+MIN_NOTE_SECONDS, MAX_NOTE_SECONDS = 0.03, 120.0
+#: Seconds of the shortest attack and of the shortest release or decay, so that nothing clicks.
+MIN_ATTACK_SECONDS, MIN_RELEASE_SECONDS = 0.0005, 0.01
 #: The share of a release that is computed: at its end the sound is 80 dB softer.
 RELEASE_PART = 0.8
-#: A recording is played at most this many cents above its pitch (ten octaves, inaudible); higher,
-#: the positions in the recording would be too large for floats.
+#: A recording is played at most this many cents above its pitch (ten octaves, inaudible); beyond,
+#: positions in the recording would be too large for floats.
 MAX_CENTS = 12_000
-#: Bytes of the filtered recordings and tones that are kept, those that were used last.
+#: Bytes of filtered recordings and tones in the cache; the least recently used are dropped.
 CACHE_BYTES = 160_000_000
 
 
@@ -47,11 +48,11 @@ class Sampler:
     def __init__(self, font: SoundFont, sample_rate: int) -> None:
         self.font = font
         self.rate = sample_rate
-        #: Filtered recordings and tones, the one that was used last at the end.
+        #: Filtered recordings and tones, the most recently used last.
         self._cache: dict[Hashable, np.ndarray] = {}
 
     def note(self, zone: Zone, key: int, velocity: int, seconds: float) -> np.ndarray:
-        """Return the sound of a key that is held for ``seconds``, with its release, before panning:
+        """Return the sound of a key that is held for ``seconds``, and its release, before panning:
         (frames,) float32, where 1 is full scale."""
         release_start = round(min(max(seconds, MIN_NOTE_SECONDS), MAX_NOTE_SECONDS) * self.rate)
         release = max(zone.volume.release, MIN_RELEASE_SECONDS)
@@ -67,23 +68,24 @@ class Sampler:
         return sound
 
     def _envelope(self, volume: Envelope, frames: int) -> np.ndarray:
-        """Return the loudness of a held key, 0 to 1, until it is inaudible or for ``frames``."""
+        """Return the amplitude of a held key, 0 to 1: (n,) with n at most ``frames``, fewer if it
+        fades to silence."""
         attack = max(volume.attack, MIN_ATTACK_SECONDS)
         top = volume.delay + attack + volume.hold
         decay = max(volume.decay, MIN_RELEASE_SECONDS)
         if volume.sustain >= 1:
             frames = min(frames, math.ceil((top + decay) * self.rate) + 1)
         time = np.arange(frames, dtype=np.float32) / np.float32(self.rate)
-        fallen = np.clip((time - np.float32(top)) / np.float32(decay), 0, volume.sustain)
-        loudness = _fall(fallen)
-        rising = min(frames, math.ceil((volume.delay + attack) * self.rate))
-        rise = (time[:rising] - np.float32(volume.delay)) / np.float32(attack)
-        loudness[:rising] *= np.clip(rise, 0, 1)
-        return loudness
+        fall = np.clip((time - np.float32(top)) / np.float32(decay), 0, volume.sustain)
+        amplitude = _fall(fall)
+        rise_frames = min(frames, math.ceil((volume.delay + attack) * self.rate))
+        rise = (time[:rise_frames] - np.float32(volume.delay)) / np.float32(attack)
+        amplitude[:rise_frames] *= np.clip(rise, 0, 1)
+        return amplitude
 
     def _tone(self, zone: Zone, key: int, velocity: int, frames: int) -> np.ndarray:
-        """Return at most ``frames`` of the recording at the pitch of the key and with the
-        brightness of the velocity, without the envelope of loudness."""
+        """Return the tone of a key with the brightness of the velocity: (n,) with n at most
+        ``frames``, fewer if the recording ends."""
         brightness = BRIGHTNESS_CENTS * (velocity - EVEN_VELOCITY) / 127
         brightness = round(brightness / BRIGHTNESS_STEP_CENTS) * BRIGHTNESS_STEP_CENTS
         cache_key, step = (id(zone), key, brightness), self.rate // 2
@@ -92,75 +94,76 @@ class Sampler:
         # end of its recording and cannot become longer.
         if tone is None or (len(tone) < frames and len(tone) % step == 0):
             length = math.ceil(frames / step) * step
-            tone = self._resampled(zone, key, zone.cutoff + brightness, length)
-        return self._kept(cache_key, tone)[:frames]
+            tone = self._resample(zone, key, zone.cutoff + brightness, length)
+        return self._store(cache_key, tone)[:frames]
 
-    def _kept(self, key: Hashable, frames: np.ndarray) -> np.ndarray:
+    def _store(self, key: Hashable, frames: np.ndarray) -> np.ndarray:
         """Put ``frames`` at the end of the cache, and return them."""
         self._cache[key] = frames
         while len(self._cache) > 1 and sum(f.nbytes for f in self._cache.values()) > CACHE_BYTES:
             del self._cache[next(iter(self._cache))]
         return frames
 
-    def _resampled(self, zone: Zone, key: int, cutoff: float, frames: int) -> np.ndarray:
+    def _resample(self, zone: Zone, key: int, cutoff: float, frames: int) -> np.ndarray:
         """Return at most ``frames`` of the recording at the pitch of the key. Its low-pass filter
         has the ``cutoff`` in absolute cents, moved by the modulation envelope."""
         sample = zone.sample
         cents = min((key - zone.root) * zone.key_cents + zone.tuning, MAX_CENTS)
-        # The recording is filtered before its pitch changes, so frequencies are as recorded.
+        # The recording is filtered before its pitch changes, so frequencies here are as recorded.
         nyquist = 0.5 * self.rate / 2 ** (cents / 1200)
         speed = 2 ** (cents / 1200) * sample.rate * OVERSAMPLING / self.rate
         top_level = math.ceil(_cents(sample.rate) / LEVEL_CENTS)
         level = (cutoff - cents) / LEVEL_CENTS
-        closed, opened = (
+        start_level, peak_level = (  # at 0 and at the top of the modulation envelope
             min(max(level, 0.0), float(top_level))
             for level in (level, level + zone.cutoff_envelope / LEVEL_CENTS)
         )
 
         _, loop_start, end = self._recording(zone)
         position = np.arange(frames, dtype=np.float64) * speed
-        beyond = np.searchsorted(position, end * OVERSAMPLING)
+        in_range = np.searchsorted(position, end * OVERSAMPLING)  # positions before the end
         if zone.looped:
             length = (end - loop_start) * OVERSAMPLING
-            rounds = np.floor((position[beyond:] - loop_start * OVERSAMPLING) / length)
-            position[beyond:] -= length * rounds
+            rounds = np.floor((position[in_range:] - loop_start * OVERSAMPLING) / length)
+            position[in_range:] -= length * rounds
         else:
-            position = position[:beyond]
+            position = position[:in_range]
         index = position.astype(np.int32)
         fraction = (position - index).astype(np.float32)
 
-        def interpolated(level: int, begin: int, end: int) -> np.ndarray:
-            frames = self._filtered(zone, level, nyquist)
+        def interpolate(level: int, begin: int, end: int) -> np.ndarray:
+            frames = self._filter(zone, level, nyquist)
             left, right = frames[index[begin:end]], frames[index[begin:end] + 1]
-            between: np.ndarray = left + (right - left) * fraction[begin:end]
-            return between
+            result: np.ndarray = left + (right - left) * fraction[begin:end]
+            return result
 
         count = len(position)
-        if closed == opened or count == 0:
-            return interpolated(round(closed), 0, count)
+        if start_level == peak_level or count == 0:
+            return interpolate(round(start_level), 0, count)
         time = np.arange(count, dtype=np.float64) / self.rate
-        levels = closed + (opened - closed) * _modulation(zone.modulation, time)
+        levels = start_level + (peak_level - start_level) * _modulation(zone.modulation, time)
         levels = levels.astype(np.float32)
         lower = np.minimum(levels.astype(np.int32), top_level - 1)
         edges = [0, *(np.flatnonzero(np.diff(lower)) + 1).tolist(), count]
         tone = np.empty(count, np.float32)
         for begin, end in pairwise(edges):
             level_below = int(lower[begin])
-            dull, bright = (interpolated(level_below + n, begin, end) for n in (0, 1))
+            dull, bright = (interpolate(level_below + n, begin, end) for n in (0, 1))
             tone[begin:end] = dull + (bright - dull) * (levels[begin:end] - level_below)
         return tone
 
-    def _filtered(self, zone: Zone, level: int, nyquist: float) -> np.ndarray:
+    def _filter(self, zone: Zone, level: int, nyquist: float) -> np.ndarray:
         """Return the recording of the zone, oversampled and filtered with a two-pole low-pass whose
-        cutoff is ``level`` steps of the grid; at the top level there is no low-pass.
+        cutoff is ``level`` times LEVEL_CENTS; at the top level there is no low-pass.
 
         Frequencies above ``nyquist`` (hertz, as recorded) would alias, so they are removed.
         """
         sample = zone.sample
-        limit = math.floor(_cents(nyquist) / LEVEL_CENTS) if nyquist < sample.rate / 2 else None
-        key = (sample, zone.looped, zone.resonance, level, limit)
-        if (kept := self._cache.pop(key, None)) is not None:
-            return self._kept(key, kept)
+        is_aliased = nyquist < sample.rate / 2
+        highest_level = math.floor(_cents(nyquist) / LEVEL_CENTS) if is_aliased else None
+        key = (sample, zone.looped, zone.resonance, level, highest_level)
+        if (cached := self._cache.pop(key, None)) is not None:
+            return self._store(key, cached)
         sound, _, end = self._recording(zone)
         ring = math.ceil(RING_SECONDS * sample.rate)
         size = _fast_length(len(sound) + 2 * ring)
@@ -168,17 +171,17 @@ class Sampler:
         hertz = np.arange(len(spectrum)) * (sample.rate / size)
         if level < math.ceil(_cents(sample.rate) / LEVEL_CENTS):
             spectrum = spectrum * _two_pole(hertz / _hertz(level * LEVEL_CENTS), zone.resonance)
-        if limit is not None:
-            edge = _hertz(limit * LEVEL_CENTS)
+        if highest_level is not None:
+            edge = _hertz(highest_level * LEVEL_CENTS)
             spectrum = spectrum * np.clip((edge - hertz) / (0.15 * edge), 0, 1)
-        # Faster than complex128 in numpy 2, and the result is float32 anyway.
+        # Faster than complex128 in NumPy 2, and the result is float32 anyway.
         spectrum = (spectrum * OVERSAMPLING).astype(np.complex64)
         frames = np.fft.irfft(spectrum, size * OVERSAMPLING)[: (end + ring) * OVERSAMPLING]
-        return self._kept(key, frames.astype(np.float32))
+        return self._store(key, frames.astype(np.float32))
 
     def _recording(self, zone: Zone) -> tuple[np.ndarray, int, int]:
-        """Return the recording of the zone, int16, the frame to which playing returns from the end,
-        -1 without a loop, and the end, at which a loop or the ringing of a filter ends."""
+        """Return (recording of the zone, int16; frame to which the loop returns, -1 without a loop;
+        frame at which the loop or, without one, the ringing of the filter ends)."""
         sample, sound = zone.sample, self.font.sound(zone.sample)
         ring = math.ceil(RING_SECONDS * sample.rate)
         if not zone.looped:
@@ -194,8 +197,8 @@ class Sampler:
 
 
 def _fast_length(shortest: int) -> int:
-    """Return the smallest length of at least ``shortest`` whose Fourier transform is fast: 2^n
-    times 1, 3, 5, 9 or 27."""
+    """Return the smallest length of at least ``shortest`` whose Fourier transform is fast: a power
+    of 2 times 1, 3, 5, 9 or 27."""
     return min(
         odd << max(0, math.ceil(math.log2(shortest / odd)))
         for odd in (1, 3, 5, 9, 27)
@@ -209,10 +212,8 @@ def _fall(share: np.ndarray) -> np.ndarray:
 
 
 def _modulation(envelope: Envelope, time: np.ndarray) -> np.ndarray:
-    """Return the modulation envelope of a held key, 0 to 1, with straight lines between its stages.
-
-    The release is left out: after it, the tone only becomes softer.
-    """
+    """Return the modulation envelope of a held key, 0 to 1, linear in each stage. The release is
+    left out, since the tone is fading then."""
     start = envelope.delay
     top = start + max(envelope.attack, 1e-4)
     fall = top + envelope.hold

@@ -1,4 +1,4 @@
-"""Read sound fonts, SF2 and SF3: which samples sound for a key, and how they are played.
+"""Read sound fonts (SF2, SF3): which samples sound for a key, and how they are played.
 
 A font has presets (General MIDI programs; drum kits in bank 128), a preset lists instruments, an
 instrument lists zones, and a zone is a sample with a range of keys and velocities and some
@@ -9,8 +9,8 @@ In SF3 files each recording is an Ogg Vorbis stream; it is decoded at the first 
 needs it.
 
 Not supported: modulators (loudness follows velocity as in the default modulator), vibrato and pitch
-bends, exclusive classes, fixed keys, 24-bit extensions, ROM samples. Fonts are not trusted: a file
-or a note that would take minutes or gigabytes is refused or left out.
+bends, exclusive classes, fixed keys, 24-bit extensions, ROM samples. Fonts are not trusted: files
+that would take minutes or gigabytes are refused, recordings and zones beyond limits are left out.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from musictx.files import read_bytes
 #: The font that comes with musictx (MIT license); the page of the studio plays it, too.
 OURS = Path(__file__).parents[1] / "studio" / "page" / "sound" / "musictx.sf3"
 DRUM_BANK = 128
-#: Fonts were made for hardware on which an attenuation of 1 dB was this many dB.
+#: Fonts were made for hardware on which a nominal attenuation of 1 dB was this many dB.
 ATTENUATION_SCALE = 0.4
 
-# Numbers of generators (specification 8.1.2). A position in a recording has two, for its single
-# frames and for its multiples of 32768 frames.
+# Numbers of generators (specification 8.1.2). Each position in a recording is shifted by two of
+# them, the first in frames, the second in multiples of 32768 frames.
 _START, _END, _LOOP_START, _LOOP_END = (0, 4), (1, 12), (2, 45), (3, 50)
 _CUTOFF, _RESONANCE, _CUTOFF_ENVELOPE, _PAN, _ATTENUATION = 8, 9, 11, 17, 48
-_MODULATION, _VOLUME = 25, 33  # the first of six of an envelope
+_MODULATION, _VOLUME = 25, 33  # the first of an envelope's six generators
 _INSTRUMENT, _KEYS, _VELOCITIES, _COARSE_TUNE, _FINE_TUNE, _SAMPLE = 41, 43, 44, 51, 52, 53
 _LOOP_MODE, _KEY_CENTS, _ROOT = 54, 56, 58
 _ONLY_IN_INSTRUMENTS = {*_START, *_END, *_LOOP_START, *_LOOP_END, _SAMPLE, _LOOP_MODE, _ROOT}
@@ -47,14 +47,14 @@ _DEFAULTS = {_CUTOFF: 13500, _KEY_CENTS: 100, _ROOT: -1} | dict.fromkeys(
     (first + n for first in (_MODULATION, _VOLUME) for n in (0, 1, 2, 3, 5)), -12000
 )
 #: Recordings with a rate outside RATES (hertz) or with more than LONGEST_SAMPLE frames are left
-#: out. A preset has at most MOST_ZONES zones, a key at most MOST_LAYERS that sound at once.
+#: out, as are zones of a preset beyond MOST_ZONES, and zones of a note beyond MOST_LAYERS.
 RATES, LONGEST_SAMPLE, MOST_ZONES, MOST_LAYERS = (400, 200_000), 1 << 23, 4096, 16
 #: Frames of a Vorbis stream that are decoded at a time.
 _VORBIS_BLOCK = 1 << 18
-#: Bits in the type of a sample: it is in the ROM of a sound card; it is compressed.
+#: Bits in the type of a sample: stored in the ROM of a sound card; compressed.
 ROM, COMPRESSED = 0x8000, 0x10
 
-#: Name of a table in the file -> the format of its records (:mod:`struct`).
+#: Name of a table in the file -> the :mod:`struct` format of its records.
 _RECORDS = {
     b"phdr": "<20sHHHIII",
     b"pbag": "<HH",
@@ -67,9 +67,9 @@ _RECORDS = {
 
 
 class FontSample(NamedTuple):
-    """A stretch of a recording; its positions are frames of the recording."""
+    """A stretch of a recording; positions are in frames from the start of the recording."""
 
-    recording: int  # number of the recording; -1 in SF2 files, which have a single recording
+    recording: int  # number of the recording; -1: the only one of an SF2 file
     start: int
     end: int
     loop_start: int
@@ -78,16 +78,15 @@ class FontSample(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """The stages of an envelope, in seconds, but for ``sustain``: the fall from the top to the held
-    level, from 0 to 1. 1 is a fall by 100 dB in the loudness, a fall to 0 in the modulation.
-    """
+    """The stages of an envelope in seconds, except ``sustain``. A fall of 1 is a fall by 100 dB in
+    the volume envelope, and from the top to 0 in the modulation envelope."""
 
     delay: float
     attack: float
     hold: float
-    decay: float  # of a fall from the top by 1
-    sustain: float
-    release: float  # of a fall from the top by 1
+    decay: float  # seconds of a fall of 1
+    sustain: float  # fall from the top to the held level, 0 to 1
+    release: float  # seconds of a fall of 1
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class Zone:
     looped: bool
     root: int  # the key that plays the sample at its recorded pitch
     tuning: float  # cents added to the pitch
-    key_cents: int  # cents between two keys: 100, or 0 if all keys have the same pitch
+    key_cents: int  # cents between neighbouring keys: usually 100; 0: all keys have one pitch
     gain: float
     pan: float  # 0 left, 1 right
     cutoff: float  # of the low-pass filter, absolute cents (6900 is 440 Hz)
@@ -117,27 +116,25 @@ class SoundFont:
     """
 
     def __init__(self, path: str | Path, limits: Limits | None = None) -> None:
-        most_mb = (limits or Limits()).font_mb
+        max_mb = (limits or Limits()).font_mb
         try:
-            self._parse(read_bytes(path, most_mb, "limits.font_mb"))
+            self._parse(read_bytes(path, max_mb, "limits.font_mb"))
         except ReadError as error:
             raise UserError(f"soundfont={error}") from None
         except (struct.error, IndexError, KeyError, ValueError) as error:
             raise UserError(f"soundfont={path}: expected an SF2 or SF3 file ({error})") from None
         self._zones: dict[tuple[int, int], tuple[Zone, ...]] = {}
-        self._frames_left = most_mb * 500_000  # of two bytes
+        self._frames_left = max_mb * 500_000  # frames of two bytes that may still be decoded
 
     def zones(self, program: int, drum: bool = False) -> tuple[Zone, ...]:
-        """Return the zones of a General MIDI program, or of the drum kit of that number.
-
-        If the font has no such preset, return the zones of the standard kit for drums, else of the
-        piano, else of the first preset.
-        """
+        """Return the zones of a General MIDI program, or of the drum kit of that number. If the
+        font lacks it, return those of the standard kit (for drums), else of the piano, else of the
+        first preset."""
         presets = [(DRUM_BANK, program), (DRUM_BANK, 0)] if drum else [(0, program)]
         presets += [(0, 0), min(self._presets)]
         preset = next(preset for preset in presets if preset in self._presets)
         if preset not in self._zones:
-            self._zones[preset] = tuple(islice(self._resolved(self._presets[preset]), MOST_ZONES))
+            self._zones[preset] = tuple(islice(self._resolve(self._presets[preset]), MOST_ZONES))
         return self._zones[preset]
 
     def sounding(self, program: int, drum: bool, key: int, velocity: int) -> list[Zone]:
@@ -162,8 +159,8 @@ class SoundFont:
             if name not in blocks:
                 raise ValueError(f"its {name.decode()} block is missing")
         tables = {}
-        for name, form in _RECORDS.items():
-            tables[name] = list(struct.iter_unpack(form, blocks[name]))
+        for name, record_format in _RECORDS.items():
+            tables[name] = list(struct.iter_unpack(record_format, blocks[name]))
             if len(tables[name]) < 2:
                 raise ValueError(f"its {name.decode()} block is empty")
         self._bytes = blocks[b"smpl"]
@@ -173,7 +170,7 @@ class SoundFont:
         presets, instruments = tables[b"phdr"], tables[b"inst"]
         for bags in (tables[b"pbag"], tables[b"ibag"]):
             if any(bag[0] > following[0] for bag, following in pairwise(bags)):
-                raise ValueError("its ranges of generators cross")
+                raise ValueError("its numbers of generators decrease")
         # The last record of a table only says where the record before it ends.
         self._instruments = [
             list(_zone_settings(tables[b"ibag"], tables[b"igen"], first, last, _SAMPLE))
@@ -186,19 +183,19 @@ class SoundFont:
         if not self._presets:
             raise ValueError("it has no presets")
 
-    def _resolved(self, preset: list[dict[int, int]]) -> Iterator[Zone]:
+    def _resolve(self, preset: list[dict[int, int]]) -> Iterator[Zone]:
         """Yield the zones of a preset. Its generators are added to those of its instruments, and
         its ranges of keys and velocities are intersected with theirs."""
-        for of_preset in preset:
-            if not 0 <= of_preset[_INSTRUMENT] < len(self._instruments):
+        for preset_zone in preset:
+            if not 0 <= preset_zone[_INSTRUMENT] < len(self._instruments):
                 continue
-            for of_instrument in self._instruments[of_preset[_INSTRUMENT]]:
-                settings = _DEFAULTS | of_instrument
-                for number, amount in of_preset.items():
+            for instrument_zone in self._instruments[preset_zone[_INSTRUMENT]]:
+                settings = _DEFAULTS | instrument_zone
+                for number, amount in preset_zone.items():
                     if number not in _ONLY_IN_INSTRUMENTS:
                         settings[number] = settings.get(number, 0) + amount
                 keys, velocities = (
-                    _common_range(of_preset.get(number), of_instrument.get(number))
+                    _common_range(preset_zone.get(number), instrument_zone.get(number))
                     for number in (_KEYS, _VELOCITIES)
                 )
                 if zone := self._zone(settings, keys, velocities):
@@ -218,7 +215,7 @@ class SoundFont:
             self._frames_left -= len(frames)
         length = len(self._recordings[recording])
         if kind & COMPRESSED:
-            # Start and end are bytes in the file, the loop is in frames of the recording.
+            # Start and end count bytes of the file, the loop counts frames of the recording.
             positions[:2] = 0, length
         start, end, loop_start, loop_end = (
             position + settings.get(fine, 0) + 32768 * settings.get(coarse, 0)
@@ -229,7 +226,7 @@ class SoundFont:
             return None
         if end - start > LONGEST_SAMPLE:
             return None
-        # Mode 3, a loop until the key is released, is played as mode 1, an endless loop.
+        # Mode 3 (loop until the key is released) is played as mode 1 (endless loop).
         looped = settings.get(_LOOP_MODE, 0) & 1 == 1 and start <= loop_start < loop_end - 1 < end
         loop = (loop_start, loop_end) if looped else (start, start)
         root = settings[_ROOT]
@@ -259,11 +256,11 @@ class SoundFont:
         )
 
 
-def decode(data: bytes, most: int) -> np.ndarray:
+def decode(data: bytes, max_frames: int) -> np.ndarray:
     """Decode the first channel of an Ogg Vorbis stream with libsndfile: (frames,) int16.
 
-    Empty if ``data`` is another format, is damaged or has more than ``most`` frames; never more are
-    decoded, whatever length the stream declares.
+    The result is empty if ``data`` has another format, is damaged or has more than ``max_frames``
+    frames. Decoding stops soon after ``max_frames``, whatever length the stream declares.
     """
     import soundfile
 
@@ -274,9 +271,9 @@ def decode(data: bytes, most: int) -> np.ndarray:
                 return blocks[0]
             while len(block := file.read(_VORBIS_BLOCK, dtype="float32", always_2d=True)):
                 frames += len(block)
-                if frames > most:
+                if frames > max_frames:
                     return blocks[0]
-                # The int16 of libsndfile wraps around where Vorbis exceeds full scale.
+                # libsndfile's own conversion to int16 wraps around beyond full scale.
                 blocks.append(np.clip(np.round(block[:, 0] * 32768), -32768, 32767).astype("i2"))
     except (soundfile.SoundFileError, ValueError):
         return blocks[0]
@@ -284,8 +281,8 @@ def decode(data: bytes, most: int) -> np.ndarray:
 
 
 def _chunks(data: bytes, first: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (name, body) of the RIFF chunks from ``first`` on; ``ValueError`` if a chunk is cut
-    short."""
+    """Yield (name, body) of the RIFF chunks from the byte ``first`` on. Raises ``ValueError`` if a
+    chunk is truncated."""
     while first + 8 <= len(data):
         (size,) = struct.unpack_from("<I", data, first + 4)
         if first + 8 + size > len(data):
@@ -297,32 +294,31 @@ def _chunks(data: bytes, first: int) -> Iterator[tuple[bytes, bytes]]:
 def _zone_settings(
     bags: list[tuple], generators: list[tuple], first: int, last: int, target: int
 ) -> Iterator[dict[int, int]]:
-    """Yield for each zone its settings, generator number -> amount, on top of those of the global
-    zone.
+    """Yield {generator number: amount} for each zone, with the global zone's settings as defaults.
 
-    The first zone is global if it has no ``target`` (a sample or an instrument); other zones
-    without a target are ignored.
+    A zone names a ``target``, the generator of its sample or instrument. A first zone without
+    target is the global zone; other zones without target are ignored.
     """
     if not 0 <= first <= last < len(bags):
-        raise ValueError("its ranges of zones cross")
-    of_global_zone: dict[int, int] = {}
+        raise ValueError("its numbers of zones decrease")
+    global_settings: dict[int, int] = {}
     for number in range(first, last):
         settings = dict(generators[bags[number][0] : bags[number + 1][0]])
         if target in settings:
-            yield of_global_zone | settings
+            yield global_settings | settings
         elif number == first:
-            of_global_zone = settings
+            global_settings = settings
 
 
 def _common_range(*ranges: int | None) -> range:
-    """Return the values that lie in all ``ranges``. A range is an integer of two bytes, its highest
-    and lowest value; ``None`` is 0 to 127."""
-    low = max(0 if both is None else both & 0xFF for both in ranges)
-    return range(low, min(127 if both is None else both >> 8 & 0xFF for both in ranges) + 1)
+    """Return the intersection of ``ranges``. The low byte of a range is its lowest value, the next
+    byte its highest value; ``None`` is 0 to 127."""
+    low = max(0 if amount is None else amount & 0xFF for amount in ranges)
+    return range(low, min(127 if amount is None else amount >> 8 & 0xFF for amount in ranges) + 1)
 
 
 def _envelope(settings: dict[int, int], first: int) -> Envelope:
-    """Return the envelope of the six generators from ``first`` on."""
+    """Return the envelope whose six generators begin at the number ``first``."""
     delay, attack, hold, decay, release = (_seconds(settings[first + n]) for n in (0, 1, 2, 3, 5))
     sustain = min(max(settings.get(first + 4, 0), 0), 1000) / 1000
     return Envelope(delay, attack, hold, decay, sustain, release)

@@ -3,7 +3,7 @@ import pytest
 from PIL import Image
 
 from musictx.render import pianoroll
-from musictx.render.pianoroll import DRUM_LINE, TOP, Layout
+from musictx.render.pianoroll import DRUM_ROW, TOP, Layout
 from tests.pieces import of
 
 
@@ -13,7 +13,7 @@ def colours(score, **options):
 
     def colour(second, pitch, drum=False):
         system = int(second // layout.system_seconds)
-        middle = layout.y(pitch, drum) + (DRUM_LINE if drum else layout.semitone) / 2
+        middle = layout.y(pitch, drum) + (DRUM_ROW if drum else layout.semitone) / 2
         x, y = int(layout.x(second, system)), int(TOP + system * layout.system_height + middle)
         return np.array(picture.getpixel((x, y)), int)
 
