@@ -29,8 +29,8 @@ from musictx.sampling.composer import Progress
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import counts_no_bars, unable
 
-#: Options of sampling that do not apply to gaps in a chorale.
-NOT_OF_VOICES = ("density", "key", "scale", "low", "high")
+#: Options of sampling that have no effect on gaps in a chorale.
+UNUSED_OPTIONS = ("density", "key", "scale", "low", "high")
 
 
 def harmonise(
@@ -43,12 +43,12 @@ def harmonise(
 ) -> list[Sample]:
     """Compose four-part chorales with ``melody`` as one of their voices.
 
-    melody     a file, an example by name ("ode_to_joy"), or anything that :func:`musictx.read`
-               takes; its highest notes are the melody
+    melody     a file, the name of an example ("ode_to_joy"), or anything that
+               :func:`musictx.read` takes; its highest notes are the melody
     model      as in :func:`generate`; it must write chorales. None: your newest model of chorales,
-               or the included model
-    progress   called after each step with the share of the work that is done; an exception that it
-               raises stops the work
+               or the included one
+    progress   called after each step with the share of the work that is done, 0 to 1; an exception
+               that it raises stops the work
     options    those of ``musictx harmonise``: samples, particles, voices, phrase_ends, sampling
 
     Raises :class:`UserError` for wrong arguments and for a model that does not write chorales. ::
@@ -58,8 +58,8 @@ def harmonise(
     config = make_config("harmonise", options, without=EXCLUDED)
     bundle = model_of(model, tokenizer=config.tokenizer)
     tune = tune_of(music_of(melody, "melody"), config)
-    share = checked_function("progress", progress)
-    return [sample for _, sample in pieces(bundle, tune, config, seed_of(seed), share)]
+    on_progress = checked_function("progress", progress)
+    return [sample for _, sample in pieces(bundle, tune, config, seed_of(seed), on_progress)]
 
 
 def run(config: HarmoniseConfig) -> list[Result]:
@@ -68,13 +68,13 @@ def run(config: HarmoniseConfig) -> list[Result]:
 
 
 def results(config: HarmoniseConfig, notice: Notice = say) -> Iterator[Result]:
-    """Write and yield each piece when it is done; ``notice`` gets remarks for the user."""
+    """Compose, write and yield each piece; ``notice`` is called with remarks for the user."""
     if config.melody is None:
         raise UserError("melody: missing; give a melody, such as `musictx harmonise tune.mid`")
     music = read_music(config.melody, "melody", config.limits, config.repeats, notice)
     tune = tune_of(music, config)
-    beats = musicxml.has_notation(tune.harmonised(tune.given))
-    check_notation(config.out, beats, "give a melody that keeps to its tempo marks")
+    beats = musicxml.has_notation(tune.to_score(tune.given))
+    check_notation(config.out, beats, "give a melody that follows its tempo marks")
     work = Work.of(config, config.melody, notice, done="harmonised")
     for remark in tune.remarks():
         notice(remark)
@@ -82,7 +82,7 @@ def results(config: HarmoniseConfig, notice: Notice = say) -> Iterator[Result]:
     with progress("harmonising", "steps", steps) as update:
         harmonies = pieces(work.bundle, tune, config, work.seed, lambda done: update(steps * done))
         for number, (harmony, sample) in enumerate(harmonies):
-            yield work.write(number, sample, _assessment(harmony, tune))
+            yield work.write(number, sample, _summary(harmony, tune))
 
 
 def pieces(
@@ -92,11 +92,8 @@ def pieces(
     seed: int,
     progress: Callable[[float], None] | None,
 ) -> Iterator[tuple[Harmonisation, Sample]]:
-    """Yield ``request.samples`` harmonisations of ``tune``, and their pieces. Sample i of seed s is
-    always the same.
-
-    progress  called after each step with the share of the work that is done; an exception that it
-              raises stops the work
+    """Yield ``request.samples`` harmonisations of ``tune``, each with its Sample. Sample i of seed
+    s is always the same. ``progress`` is as in :func:`harmonise`, None for no calls.
 
     Raises ``UserError`` if the model does not write chorales.
     """
@@ -108,9 +105,9 @@ def pieces(
         )
     for number in range(request.samples):
 
-        def share(done: float, number: int = number) -> None:
+        def report_share(share: float, number: int = number) -> None:
             if progress is not None:
-                progress((number + done) / request.samples)
+                progress((number + share) / request.samples)
 
         harmony = compose_voices(
             bundle.model,
@@ -121,10 +118,11 @@ def pieces(
             sampling=request.sampling,
             form=Form(tune),
             seed=(seed, number),
-            progress=share,
+            progress=report_share,
         )
-        share(1.0)
-        score, count = tune.harmonised(harmony.grid), int(tune.composed(harmony.grid).struck.sum())
+        report_share(1.0)
+        score = tune.to_score(harmony.grid)
+        count = int(tune.composed_notes(harmony.grid).onsets.sum())
         yield harmony, Sample(score, 0.0, harmony.ids, count, score.duration, "melody")
 
 
@@ -141,7 +139,7 @@ def compose_gap(
     tracks. Raises ``UserError`` for other files and for options that do not apply to chorales."""
     if isinstance(request, AccompanyConfig):
         raise UserError(
-            "model: this model writes chorales; harmonise the melody by `musictx harmonise`, or "
+            "model: this model writes chorales; harmonise the melody with `musictx harmonise`, or "
             "give another model, such as model=song"
         )
     for name in request.controls:
@@ -153,8 +151,8 @@ def compose_gap(
             f"quantise={request.quantise}: a model of chorales writes sixteenths; give 16"
         )
     gap = Gap.between(task.score, task.begin, task.end, task.tracks)
-    where = "where voices of a chorale are written anew"
-    penalties.refuse(request.sampling, NOT_OF_VOICES, where)
+    where = "where voices of a chorale are composed again"
+    penalties.refuse(request.sampling, UNUSED_OPTIONS, where)
     length = task.end - task.begin
 
     def seconds(share: float) -> None:
@@ -177,14 +175,14 @@ def tune_of(score: Score, request: HarmoniseConfig) -> Tune:
         raise UserError(f"melody{name}: {error}") from None
 
 
-def _assessment(harmony: Harmonisation, tune: Tune) -> str:
-    """A line with the likelihood, key, ending and first faults, in bars of the file."""
+def _summary(harmony: Harmonisation, tune: Tune) -> str:
+    """A line with the likelihood, key, ending, and the first faults by bars of the file."""
     grid = harmony.grid
     assessment = voice_leading.assess(grid, bar=tune.bar)
     faults = assessment.faults
     marks = [f"{tune.position_name(fault.step)}: {fault.label}" for fault in faults[:4]]
     more = f" and {len(faults) - 4} more" if len(faults) > 4 else ""
-    ending = "on no root-position triad"
+    ending = "without a root-position triad"
     if assessment.final_triad:
         bass, _ = voice_leading.last_two_bass_classes(grid.pitches[:, 3])
         ending = "on the tonic" if bass == tune.key.tonic else "on a triad that is not the tonic"

@@ -22,18 +22,17 @@ class HarmoniseConfig(WithMelody, WithParticles, Written):
     sampling: TokenSampling = field(default_factory=TokenSampling)
     voices: list[str] = option(
         ["soprano"],
-        "voices that the file gives and that stay: the one that its melody is, or several if each "
+        "given voices, which stay as they are: the voice of the file's melody, or several if each "
         "has a track: " + ", ".join(VOICES),
     )
     phrase_ends: list[int] = option(
         [],
-        "bars in which phrases end, such as [4,8,12]; default: where the file has fermatas "
-        "(MusicXML), else at long notes of every fourth or second bar",
+        "bars in which phrases end, such as [4,8,12]; default: at fermatas of the file (MusicXML), "
+        "else at long notes in every fourth or second bar",
         low=1,
     )
 
     def check(self) -> None:
         super().check()
-        some = bool(self.voices) and set(self.voices) < set(VOICES)
-        expected = "one to three of " + ", ".join(VOICES)
-        self.require("voices", some and len(set(self.voices)) == len(self.voices), expected)
+        is_valid = 0 < len(set(self.voices)) == len(self.voices) and {*self.voices} < {*VOICES}
+        self.require("voices", is_valid, "one to three of " + ", ".join(VOICES))

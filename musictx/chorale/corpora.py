@@ -1,10 +1,10 @@
 """Two corpora of chorales: the files in the package music21, and a published JSON file.
 
-music21 (extra ``bach``) is never imported, since that would take seconds: its files are plain
-MusicXML. Of the vocal works in its ``corpus/bach`` folder only works in exactly four parts, the
+music21 (extra ``bach``) is never imported, since that would take seconds and its files are plain
+MusicXML. Of the vocal works in its ``corpus/bach`` folder only those with exactly four parts, the
 soprano first, are used; works with obbligato instruments have more. A few chorales are in the
-folder twice, exactly or nearly the same, sometimes in another key. They are used once, so that no
-piece is in two splits.
+folder twice, identical or nearly so, sometimes in another key. Each is used once, so that no piece
+is in two splits.
 
 The JSON file is ``{"train": [piece, ...], "valid": [...], "test": [...]}`` (Boulanger-Lewandowski
 et al. 2012, "Jsb16thSeparated"); splits may be missing. A piece is a list of sixteenths, and a
@@ -34,17 +34,17 @@ from musictx.errors import UserError, reason
 from musictx.notes import Score
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Notes of at most so many seconds are grace notes, which two editions contain; they are left out.
+#: Notes of at most this many seconds are left out: grace notes, which two editions contain.
 GRACE_SECONDS = 0.06
 #: Two pieces whose melodies begin with the same intervals are duplicates if they share at least
 #: this fraction of their notes. Six pairs share 82 to 100 %; all other pairs are different
-#: harmonisations, which share 67 % at most.
+#: harmonisations, which share at most 67 %.
 DUPLICATE_SHARE = 0.8
 
 
 class BachChorales:
-    """The chorales of music21 as a :class:`musictx.data.corpora.Corpus`. Their identity are the
-    versions of music21 and musictx, so that no file is read if the shards are up to date."""
+    """The chorales of music21 as a :class:`musictx.data.corpora.Corpus`. Its identity consists of
+    the versions of music21 and musictx, so no file is read if the shards are up to date."""
 
     label = "bach"
     published = False
@@ -79,16 +79,16 @@ class BachChorales:
 def chorales() -> list[tuple[str, Score]]:
     """(name, Score) of every chorale, sorted by name; the first call takes about 2 s.
 
-    A name is that of the file, such as ``bwv66.6``. Tracks 0 to 3 are soprano, alto, tenor, bass;
+    The name is that of the file, such as ``bwv66.6``. Tracks 0 to 3 are soprano, alto, tenor, bass;
     all notes have velocity 80 and program 0 (piano); the tempo is 100. Raises :class:`UserError` if
     music21 is not installed.
     """
     paths = [p for p in _folder().iterdir() if p.suffix in (".mxl", ".xml", ".musicxml")]
     pieces: dict[str, Score] = {}
     contents: dict[bytes, list[frozenset[tuple[float, float, int]]]] = {}  # by incipit
-    for path in sorted(paths, key=_natural):
+    for path in sorted(paths, key=_natural_order):
         try:
-            # Without playing repeats: a model learns nothing from the same bars twice.
+            # Repeats are not played: a model learns nothing from the same bars twice.
             score = musicxml.read(path.read_bytes(), bpm=BPM, repeats=False)
         except (UserError, OSError):
             continue
@@ -117,20 +117,20 @@ def _folder() -> Path:
     return folder
 
 
-def _natural(path: Path) -> tuple[list[tuple[int, str]], str]:
+def _natural_order(path: Path) -> tuple[list[tuple[int, str]], str]:
     """A sort key by which bwv66.6 comes before bwv101.7."""
     parts = path.stem.removeprefix("bwv").replace("-", ".").split(".")
     return [(int(p), "") if p.isdecimal() else (1 << 30, p) for p in parts], path.name
 
 
 def _incipit(score: Score) -> bytes:
-    """The first eight intervals of the melody: versions of a chorale in any key have the same."""
+    """The first eight intervals of the melody, which are the same in any key."""
     soprano = score.notes["pitch"][score.notes["track"] == 0][:9]
     return np.diff(soprano.astype(np.int8)).tobytes()
 
 
 def _content(score: Score) -> frozenset[tuple[float, float, int]]:
-    """(start, end, pitch) of every note: seconds, and semitones from the first soprano note."""
+    """(start, end, pitch) of every note, in seconds and in semitones from the first soprano note."""
     origin = int(score.notes["pitch"][score.notes["track"] == 0][0])
     starts, ends = np.round(score.notes["start"], 3), np.round(score.notes["end"], 3)
     pitches = score.notes["pitch"].astype(int) - origin
@@ -138,7 +138,7 @@ def _content(score: Score) -> frozenset[tuple[float, float, int]]:
 
 
 def _in_four_parts(score: Score) -> bool:
-    """Whether the tracks are four parts, from high to low."""
+    """Whether the tracks are four parts in descending order of mean pitch, without drums."""
     tracks = score.notes["track"]
     if not np.array_equal(np.unique(tracks), np.arange(len(VOICES))):
         return False
@@ -152,9 +152,9 @@ SPLITS = {"train": "train", "valid": "validation", "validation": "validation", "
 
 class Published:
     """The JSON file at ``path`` as a :class:`musictx.data.corpora.Corpus`, with its splits. Pieces
-    have names such as ``valid/007``, in the order of the file.
+    have names such as ``valid/007``, numbered in the order of the file.
 
-    Raises ``UserError`` with ``corpus.path`` and the place of the mistake in the file.
+    Raises ``UserError`` for an invalid file, with ``corpus.path`` and the piece that is invalid.
     """
 
     label = "jsb"
@@ -164,7 +164,7 @@ class Published:
     def __init__(self, path: str | None) -> None:
         if not path:
             raise UserError(
-                "corpus.path is missing: give the JSON file of the chorales, corpus.path=F"
+                "corpus.path is missing: give the JSON file of the chorales, corpus.path=FILE"
             )
         where = f"corpus.path={path}"
         if Path(path).expanduser().is_dir():
@@ -193,8 +193,8 @@ class Published:
     def identity(self) -> str:
         content = hashlib.sha256()
         for item in self._items:
-            key = hashlib.sha256(item.source.pitches.tobytes()).hexdigest()[:32]
-            content.update(f"{item.name} {key}\n".encode())
+            piece = hashlib.sha256(item.source.pitches.tobytes()).hexdigest()[:32]
+            content.update(f"{item.name} {piece}\n".encode())
         return content.hexdigest()
 
     def items(self) -> Iterator[Item]:
@@ -218,7 +218,7 @@ def _pitches(steps: object, where: str) -> np.ndarray:
     if table.ndim != 2 or table.shape[1] != len(VOICES) or not len(table):
         raise UserError(f"{where}: expected a list of steps of four pitches")
     silent = np.isnan(table) | (table < 0)
-    whole = np.where(silent, 0, table)
-    if np.any(whole != np.floor(whole)) or np.any(whole > 127):
+    pitches = np.where(silent, 0, table)
+    if np.any(pitches != np.floor(pitches)) or np.any(pitches > 127):
         raise UserError(f"{where}: expected MIDI pitches 0 to 127, or -1 for silence")
-    return np.where(silent, SILENCE, whole).astype(np.int64)
+    return np.where(silent, SILENCE, pitches).astype(np.int64)

@@ -1,7 +1,7 @@
-"""Compare sets of chorales with Bach's: voice leading, cadences at the end, and copied bars.
+"""Compare sets of chorales with Bach's: voice leading, final cadences, and copied bars.
 
 The checks are defined in :mod:`musictx.chorale.voice_leading`. As many pieces of the training split
-are measured too, to show how much two sets of Bach's chorales differ.
+are measured, too, to show how much two sets of Bach's chorales differ.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from musictx.bundle import Bundle
-from musictx.chorale import grid as four
+from musictx.chorale import grid as grids
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import STEP_SECONDS, Grid
 from musictx.chorale.harmonise import compose_voices
@@ -27,12 +27,12 @@ from musictx.evaluate.copies import CopyIndex
 from musictx.evaluate.samples import NumberedSamples
 from musictx.evaluate.sets import TRAINING, files_in, music_of, seams_in
 
-#: Bootstrap samples for the standard error of the rate of faults.
+#: Bootstrap resamples for the standard error of the rate of faults.
 RESAMPLES = 1000
 
 
 class Chorale(NamedTuple):
-    """A piece in four voices; the steps before ``seam`` were given and are not measured."""
+    """A piece in four voices; the steps before ``seam`` were given, and are not measured."""
 
     name: str
     grid: Grid
@@ -47,13 +47,13 @@ class ChoraleMeasures(GeneralMeasures):
     ending = "model"
 
     def samples(self, folder: str | Path, option: str = "samples") -> list[Chorale]:
-        """Read every music file in ``folder``, the value of ``option``, as four voices. Raises
-        ``UserError`` for a file with more voices."""
+        """Read every music file in ``folder`` as four voices. Raises ``UserError``, which names
+        ``option``, for a file with more voices."""
         seams = seams_in(folder)
         chorales = []
         for name, score in music_of(files_in(folder, option), option):
             try:
-                grid, _ = four.read(score)
+                grid, _ = grids.read(score)
             except UserError as error:
                 raise UserError(f"{option}: {name}: {error}") from None
             seam = round(seams.get(name, 0.0) / STEP_SECONDS)
@@ -61,8 +61,8 @@ class ChoraleMeasures(GeneralMeasures):
         return chorales
 
     def real(self, count: int) -> list[Chorale]:
-        """Return all of the real music or, if each sample harmonises a piece of it, these
-        ``count`` pieces."""
+        """Return all real music; if samples harmonise it piece by piece, its first ``count``
+        pieces."""
         folder, split = self.config.against, self.config.split
         pieces = self._chorales(split) if folder is None else self.samples(folder, "against")
         return pieces[:count] if self.config.task == "harmonise" else pieces
@@ -71,7 +71,7 @@ class ChoraleMeasures(GeneralMeasures):
         return self._chorales(split)[:count]
 
     def _chorales(self, split: str) -> list[Chorale]:
-        """Decode the pieces of a split, which any tokenizer may have encoded."""
+        """Decode the pieces of a split, whichever tokenizer encoded them."""
         assert self.corpus is not None
         shards, tokenizer = self.corpus
         chorales = []
@@ -80,7 +80,7 @@ class ChoraleMeasures(GeneralMeasures):
             if isinstance(tokenizer, ChoraleTokenizer):
                 grid = tokenizer.decode_grid(ids)
             else:
-                grid, _ = four.read(tokenizer.decode(ids))
+                grid, _ = grids.read(tokenizer.decode(ids))
             chorales.append(Chorale(piece.name, grid))
         return chorales
 
@@ -93,8 +93,8 @@ class ChoraleMeasures(GeneralMeasures):
         copies: Copies | None,
         update: PieceProgress,
     ) -> Comparison:
-        """Measure every set: for each piece its bars, key, ending, faults and copied bars; for each
-        set the rates of faults, with the standard error of their sum."""
+        """Measure each piece (bars, key, ending, faults, copied bars) and each set (rates of
+        faults, standard error of the rate of all faults)."""
         sets = {s: [c for c in pieces if len(c.grid) > c.seam] for s, pieces in compared.items()}
         if empty := [name for name, chorales in sets.items() if not chorales]:
             raise UserError(f"{empty[0]}: there is no piece with music in it to measure")
@@ -103,7 +103,7 @@ class ChoraleMeasures(GeneralMeasures):
         for set_name, chorales in sets.items():
             assessments, copied_bars = [], []
             for name, whole, seam in chorales:
-                grid = whole.since(seam)
+                grid = whole.starting_at(seam)
                 assessment, copied = voice_leading.assess(grid), np.nan
                 if copies and set_name != TRAINING:  # training pieces are copies of themselves
                     copied = copies.longest(grid.pitches) / voice_leading.STEPS_PER_BAR
@@ -135,13 +135,13 @@ class ChoraleMeasures(GeneralMeasures):
                 "copied bars, median": float(np.median(copied_bars)),
                 "copied bars, longest": float(np.max(copied_bars)),
             }
-        names = next(iter(columns.values()))
-        rows = [TableRow(row, "", {s: columns[s][row] for s in sets}) for row in names]
+        labels = next(iter(columns.values()))
+        rows = [TableRow(label, "", {s: columns[s][label] for s in sets}) for label in labels]
         return Comparison(pieces, rows)
 
 
 def harmonised(bundle: Bundle, pieces: Sequence[Chorale], config: CompareConfig) -> NumberedSamples:
-    """Harmonise the soprano of each chorale once: a task of ``registry.TASKS``."""
+    """Harmonise the soprano of each chorale once; a task of ``registry.TASKS``."""
     tokenizer = bundle.tokenizer
     assert isinstance(tokenizer, ChoraleTokenizer), "the command has checked it"
     for i, piece in enumerate(pieces):
@@ -155,11 +155,11 @@ def harmonised(bundle: Bundle, pieces: Sequence[Chorale], config: CompareConfig)
             seed=(config.seed, i),
         )
         facts = {"source": piece.name, "seam": 0.0, "ended": "melody"}
-        yield i, four.write(harmony.grid), facts | {"nats_per_note": harmony.nats_per_note}
+        yield i, grids.write(harmony.grid), facts | {"nats_per_note": harmony.nats_per_note}
 
 
 def standard_error(counts: np.ndarray, bars: np.ndarray, seed: int) -> float:
-    """The bootstrap standard error of counts in 100 bars; nan for fewer than two pieces."""
+    """The bootstrap standard error of 100 sum(counts) / sum(bars); nan for fewer than two pieces."""
     if len(counts) < 2:
         return float("nan")
     chosen = np.random.default_rng(seed).integers(0, len(counts), (RESAMPLES, len(counts)))
@@ -167,28 +167,29 @@ def standard_error(counts: np.ndarray, bars: np.ndarray, seed: int) -> float:
 
 
 class Copies:
-    """An index of a corpus of chorales (T, 4), to find passages that are the same in all four
-    voices (:mod:`musictx.evaluate.copies`). Held and repeated notes are the same."""
+    """An index of chorales (T, 4), to find passages that are copied in all four voices
+    (:mod:`musictx.evaluate.copies`). Held and repeated notes count as equal."""
 
     def __init__(self, corpus: Sequence[np.ndarray]) -> None:
         self._numbers: dict[tuple[int, ...], int] = {}
         self._index = CopyIndex([self._successions(piece) for piece in corpus])
 
     def longest(self, piece: np.ndarray) -> int:
-        """The steps of the longest passage of ``piece`` that a piece of the corpus has, too, in any
-        transposition, which may change at a rest of all voices."""
+        """The length in steps of the longest passage of ``piece`` that also occurs in the corpus,
+        in any transposition, which may change at a rest of all voices; 0 if it is shorter than
+        :data:`musictx.evaluate.copies.SHORTEST_COPY`."""
         return self._index.longest(self._successions(piece))[0]
 
     def _successions(self, pitch: np.ndarray) -> np.ndarray:
         """(T - 1,) int32: a number for each pair of successive chords, equal for transposed pairs.
 
-        A pair is the two chords as intervals from their highest sounding voice, and the interval
-        between the highest voices.
+        Each chord is described by the intervals of its voices from the highest sounding voice, the
+        pair also by the interval between their highest voices.
         """
         sounds = pitch.max(axis=1) >= 0
-        height = pitch[np.arange(len(pitch)), np.argmax(pitch >= 0, 1)]
-        chord = np.where(pitch >= 0, pitch - height[:, None], -1000)
-        rise = np.where(sounds[1:] & sounds[:-1], np.diff(height), 0)
+        highest = pitch[np.arange(len(pitch)), np.argmax(pitch >= 0, 1)]
+        chord = np.where(pitch >= 0, pitch - highest[:, None], -1000)
+        rise = np.where(sounds[1:] & sounds[:-1], np.diff(highest), 0)
         rows = np.hstack([chord[:-1], chord[1:], rise[:, None]]).tolist()
         numbers = self._numbers
         return np.array([numbers.setdefault(tuple(r), len(numbers)) for r in rows], np.int32)

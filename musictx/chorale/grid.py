@@ -1,7 +1,7 @@
 """Four voices on a grid of sixteenths: Score <-> Grid.
 
-The form in which chorales are studied (Allan & Williams 2005, Boulanger-Lewandowski et al. 2012):
-for every sixteenth note and every voice - soprano, alto, tenor, bass - the pitch that sounds.
+The usual form for machine learning (Allan & Williams 2005, Boulanger-Lewandowski et al. 2012): the
+pitch that sounds in every sixteenth and every voice (soprano, alto, tenor, bass).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from musictx.chorale.config import VOICES as VOICES
 from musictx.errors import UserError
 from musictx.notes import NOTE, TEMPO, Score
 
-#: Track -> name, in files.
-NAMES = dict(enumerate(name.capitalize() for name in VOICES))
+#: Track number -> track name.
+TRACK_NAMES = dict(enumerate(name.capitalize() for name in VOICES))
 SILENCE = -1
-#: Steps in a quarter note; quarter notes a minute by default: steps of 150 ms, a multiple of 10 ms.
+#: Steps per quarter note; default quarter notes per minute. A step is 150 ms, a multiple of 10 ms.
 PER_QUARTER = 4
 BPM = 100.0
 STEP_SECONDS = 60.0 / BPM / PER_QUARTER
 VELOCITY = 80
 #: Lowest and highest note of each voice: C4-A5, F3-D5, C3-G4, D2-D4. Textbooks give C4-G5, G3-D5,
-#: C3-G4, E2-C4, some a tone more or less; of the notes of the chorales 0.1 % lie outside.
+#: C3-G4, E2-C4, some a tone more or less. 0.1 % of the notes of the chorales lie outside.
 RANGES = ((60, 81), (53, 74), (48, 67), (38, 62))
 #: The assumed pitch of each voice before its first note: the middle of its range.
 _MIDDLE = np.array([71, 65, 59, 50])
@@ -34,9 +34,9 @@ _MIDDLE = np.array([71, 65, 59, 50])
 
 @dataclass(frozen=True)
 class Grid:
-    """A chorale as a table with a row for each sixteenth and a column for each voice, S A T B.
+    """A chorale as a table: a row for each sixteenth (step), a column for each voice, S A T B.
 
-    pitches  (T, 4) int64, -1 = silence
+    pitches  (T, 4) int64; -1: silence
     tied     (T, 4) bool: the note of the previous step is held; false in the first step, and
              wherever the pitch differs from that of the previous step
     """
@@ -46,7 +46,7 @@ class Grid:
 
     @classmethod
     def from_pitches(cls, pitches: np.ndarray) -> Grid:
-        """A grid without repeated notes: equal pitches in a row are one held note."""
+        """A grid without repeated notes: successive equal pitches are one held note."""
         pitches = np.asarray(pitches, np.int64).reshape(-1, len(VOICES))
         tied = np.zeros(pitches.shape, bool)
         tied[1:] = (pitches[1:] == pitches[:-1]) & (pitches[1:] >= 0)
@@ -56,23 +56,23 @@ class Grid:
         return len(self.pitches)
 
     @property
-    def struck(self) -> np.ndarray:
+    def onsets(self) -> np.ndarray:
         """(T, 4) bool: where notes begin."""
         return (self.pitches >= 0) & ~self.tied
 
     @property
     def spans(self) -> np.ndarray:
-        """(n, 3) int64: the first step, the last step (exclusive) and the voice of each note, in
-        the order of steps, then of voices."""
-        step, voice = np.nonzero(self.struck)
+        """(n, 3) int64: the first step, the last step (exclusive) and the voice of each note,
+        sorted by first step, then by voice."""
+        step, voice = np.nonzero(self.onsets)
         # A note lasts until its voice's next step that is not tied to it.
         untied = np.vstack([~self.tied, np.ones((1, len(VOICES)), bool)])
         end = np.where(untied, np.arange(len(untied))[:, None], len(self))
         end = np.minimum.accumulate(end[::-1])[::-1]
         return np.stack([step, end[step + 1, voice], voice], axis=1)
 
-    def since(self, step: int) -> Grid:
-        """The chorale from ``step`` on; notes that are held there begin there."""
+    def starting_at(self, step: int) -> Grid:
+        """The chorale from ``step`` on; a note that is held at ``step`` begins there."""
         tied = self.tied[step:].copy()
         tied[:1] = False
         return Grid(self.pitches[step:], tied)
@@ -81,15 +81,15 @@ class Grid:
 def read(
     score: Score, voices: tuple[int, ...] = tuple(range(len(VOICES)))
 ) -> tuple[Grid, Counter[str]]:
-    """The four voices of ``score``, and why notes were changed or left out: reason -> count.
+    """Return the four voices of ``score``, and {reason: number of notes changed or left out}.
 
     Times are converted to quarter notes by the tempos of the score and rounded to sixteenths. A
     note lasts at least one step. Whole beats of silence before the first note are dropped. If there
     are as many pitched tracks as ``voices``, each track is one voice, from high to low by mean
     pitch, and a note ends at the latest where the next note of its track begins. Otherwise all
-    tracks are merged, and the notes of each step, from high to low, go to the voices that have to
-    move least. Raises ``UserError`` where more than four notes sound at once, and for a score
-    without pitched notes.
+    tracks are merged, and the notes of each step, from high to low, are assigned to voices such
+    that held notes stay in their voices and the voices move least; ``UserError`` is raised if more
+    than four notes sound at once then, and for a score without pitched notes.
     """
     lost: Counter[str] = Counter()
     notes = score.notes
@@ -98,7 +98,7 @@ def read(
         notes = notes[~notes["drum"]]
     if not len(notes):
         raise UserError("there are no pitched notes in it")
-    start, end = steps(score, notes["start"]), steps(score, notes["end"])
+    start, end = to_steps(score, notes["start"]), to_steps(score, notes["end"])
     first = first_step(score)
     start, end = start - first, np.maximum(end, start + 1) - first
     if len(np.unique(notes["track"])) == len(voices):
@@ -107,21 +107,21 @@ def read(
 
 
 def beats(score: Score) -> Beats:
-    """The beats of ``score``; where it has no tempo mark, its tempo is ``BPM``."""
+    """The beats of ``score``; without a tempo mark its tempo is :data:`BPM`."""
     return Beats(score, bpm=BPM)
 
 
-def steps(score: Score, seconds: np.ndarray) -> np.ndarray:
-    """Convert seconds to whole sixteenths from the start of ``score``, by its tempos: int64."""
+def to_steps(score: Score, seconds: np.ndarray) -> np.ndarray:
+    """Convert seconds to sixteenths from the start of ``score``, by its tempos; rounded, int64."""
     return np.floor(beats(score).quarters(seconds) * PER_QUARTER + 0.5).astype(np.int64)
 
 
 def first_step(score: Score) -> int:
-    """The sixteenth of ``score`` at which its grid begins: the beat of the first note."""
+    """The sixteenth of ``score`` at which its grid begins, at the beat of the first note."""
     notes = score.notes[~score.notes["drum"]]
     if not len(notes):
         return 0
-    return int(steps(score, notes["start"]).min()) // PER_QUARTER * PER_QUARTER
+    return int(to_steps(score, notes["start"]).min()) // PER_QUARTER * PER_QUARTER
 
 
 def tracks(notes: np.ndarray) -> list[int]:
@@ -133,9 +133,9 @@ def tracks(notes: np.ndarray) -> list[int]:
     return sorted(means, key=lambda track: (-means[track], track))
 
 
-def held(pitches: np.ndarray, tied: np.ndarray) -> np.ndarray:
-    """``pitches`` (..., T, 4), at ``tied`` places the last untied pitch of the voice instead; the
-    first step counts as untied."""
+def fill_ties(pitches: np.ndarray, tied: np.ndarray) -> np.ndarray:
+    """``pitches`` (..., T, 4) with each ``tied`` entry replaced by the last untied pitch of its
+    voice; the first step counts as untied."""
     steps = np.arange(pitches.shape[-2])[:, None]
     onsets = np.maximum.accumulate(np.where(tied, 0, steps), axis=-2)
     return np.take_along_axis(pitches, onsets, axis=-2)
@@ -149,14 +149,13 @@ def last_change(pitches: np.ndarray) -> int:
 
 def write(grid: Grid, *, bpm: float = BPM) -> Score:
     """Convert to a Score of four tracks, soprano first; tied steps become one note."""
-    marks = Score(tempos=np.array([(0.0, bpm)], TEMPO), names=NAMES, ticks_per_quarter=480)
+    marks = Score(tempos=np.array([(0.0, bpm)], TEMPO), names=TRACK_NAMES, ticks_per_quarter=480)
     return marks.with_notes(notes(grid, marks.beats))
 
 
 def notes(grid: Grid, clock: Beats, first: int = 0) -> np.ndarray:
-    """Convert to an array of notes, whose first step is the sixteenth ``first`` of ``clock``.
-
-    Track 0 is the soprano. Notes that begin together are in the order soprano to bass.
+    """Convert to an array of notes; the first step of ``grid`` is the sixteenth ``first`` of
+    ``clock``. Track 0 is the soprano. Notes that begin together are in the order soprano to bass.
     """
     step, stop, voice = grid.spans.T
     table = np.zeros(len(step), NOTE)
@@ -176,14 +175,14 @@ def _by_track(
     pitches = np.full((end.max(), len(VOICES)), SILENCE, np.int64)
     tied = np.zeros(pitches.shape, bool)
     for voice, track in zip(sorted(voices), tracks(notes)):
-        of_track = np.flatnonzero(notes["track"] == track)
-        of_track = of_track[np.lexsort((notes["pitch"][of_track], start[of_track]))]
-        starts = start[of_track]
-        if together := int((starts[1:] == starts[:-1]).sum()):
-            lost["notes struck together in one voice"] += together
-        # Of notes that begin together all but the highest become empty.
-        ends = np.minimum(end[of_track], np.append(starts[1:], end.max()))
-        for first, stop, pitch in zip(starts, ends, notes["pitch"][of_track]):
+        track_notes = np.flatnonzero(notes["track"] == track)
+        track_notes = track_notes[np.lexsort((notes["pitch"][track_notes], start[track_notes]))]
+        starts = start[track_notes]
+        if simultaneous := int((starts[1:] == starts[:-1]).sum()):
+            lost["notes struck together in one voice"] += simultaneous
+        # Of notes that begin together, all but the highest become empty.
+        ends = np.minimum(end[track_notes], np.append(starts[1:], end.max()))
+        for first, stop, pitch in zip(starts, ends, notes["pitch"][track_notes]):
             pitches[first:stop, voice] = pitch
             tied[first + 1 : stop, voice] = True
     return Grid(pitches, tied)
@@ -193,13 +192,13 @@ def _by_height(notes: np.ndarray, start: np.ndarray, end: np.ndarray) -> Grid:
     pitches = np.full((end.max(), len(VOICES)), SILENCE, np.int64)
     tied = np.zeros(pitches.shape, bool)
     last_pitches = _MIDDLE.copy()
-    voice_of: dict[int, int] = {}  # note that sounds -> its voice
+    voice_of: dict[int, int] = {}  # sounding note -> its voice
     for step in range(len(pitches)):
         sounding = np.flatnonzero((start <= step) & (step < end))
         if len(sounding) > len(VOICES):
             raise UserError(
                 f"{len(sounding)} notes sound at once at quarter note {step / PER_QUARTER + 1:g}; "
-                "expected four voices at most"
+                "expected at most four voices"
             )
         order = sounding[np.argsort(-notes["pitch"][sounding].astype(int), kind="stable")]
         heights = notes["pitch"][order].astype(int)

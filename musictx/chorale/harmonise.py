@@ -1,10 +1,9 @@
 """Harmonise a melody, realise a bass, or fill a gap: compose the free notes of a chorale.
 
-A particle filter writes several harmonisations at once (:mod:`musictx.chorale.particles`), and the
-harmonisation with the highest score, ln p - rules x faults, is chosen. It may still have faults,
-since the filter works from left to right and does not see later given notes. So the beats around a
-fault are composed again, with all other notes given, and the new version is kept if its score is
-higher.
+A particle filter writes several harmonisations in parallel (:mod:`musictx.chorale.particles`), and
+the one with the highest score, ln p - rules x faults, is chosen. It may still have faults, since
+the filter works from left to right and does not see later given notes. So the beats around a fault
+are composed again, with all other notes given, and the new version is kept if its score is higher.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ import torch
 
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import PER_QUARTER, VOICES, Grid
-from musictx.chorale.particles import read, run_filter
+from musictx.chorale.particles import decode_piece, run_filter
 from musictx.chorale.rules import Form
-from musictx.chorale.strengths import BEATS_AROUND, TRIES_AT_ONE_PLACE, TRIES_IN_ALL
+from musictx.chorale.strengths import MARGIN_BEATS, MAX_TRIES, MAX_TRIES_PER_BEAT
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import TokenSampling
 from musictx.likelihood import losses
 from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.tokens.vocab import BOS, EOS
 
-#: The progress that is reported when the first harmonisation is finished.
-FIRST_WORK_SHARE = 0.6
+#: The progress (0 to 1) that is reported when the first run of the filter has finished.
+FIRST_RUN_SHARE = 0.6
 
 
 @dataclass(frozen=True)
@@ -62,9 +61,9 @@ def compose_voices(
 
     given      the given notes and rests
     fixed      (T, 4) bool: where ``given`` is used; default: the whole soprano
-    sampling   how free notes are drawn, and ``rules``, the nats subtracted for a fault
-    form       constraints from the whole melody; a broken constraint counts as a fault
-    progress   called after each step with the share of the work that is done
+    sampling   how free notes are drawn, and ``rules``, the nats subtracted for each fault
+    form       constraints from the whole melody, of which each broken one counts as faults
+    progress   called after each step with the share of the work that is done, 0 to 1
 
     ln p includes ``eos`` after the last note, which favours cadences. Raises ``UserError`` for a
     piece that is longer than the model's context.
@@ -73,17 +72,17 @@ def compose_voices(
         fixed = np.tile(np.arange(len(VOICES)) == 0, (len(given), 1))
 
     def report(step: int, number: int) -> None:
-        written, rest = step / len(given), 1 - FIRST_WORK_SHARE
-        done = FIRST_WORK_SHARE * written
+        share = FIRST_RUN_SHARE * step / len(given)
         if number:
-            done = FIRST_WORK_SHARE + rest * (number - 1 + written) / TRIES_IN_ALL
-        progress(done)
+            runs = number - 1 + step / len(given)
+            share = FIRST_RUN_SHARE + (1 - FIRST_RUN_SHARE) * runs / MAX_TRIES
+        progress(share)
 
-    def attempt(
+    def run(
         given: Grid, fixed: np.ndarray, number: int, begin: int
     ) -> tuple[float, float, np.ndarray]:
-        """The score, ln p and ids of the best piece of one run of the filter; ``number`` 0 is the
-        first run. The score is ln p minus the nats that faults cost, both with ``eos``."""
+        """The score (ln p - rules x faults), ln p and ids of the best piece of a run of the filter;
+        ``number`` 0 is the first run."""
         pieces = run_filter(
             model,
             tokenizer,
@@ -101,24 +100,24 @@ def compose_voices(
         best = int(score.argmax())
         return float(score[best]), float(log_p[best]), pieces.ids[best]
 
-    score, log_p, ids = attempt(given, fixed, 0, int((~fixed).any(1).argmax()))
+    score, log_p, ids = run(given, fixed, 0, int((~fixed).any(1).argmax()))
     tries: Counter[int] = Counter()
-    for number in range(1, TRIES_IN_ALL + 1):
-        grid = read(tokenizer, ids, given, fixed)
+    for number in range(1, MAX_TRIES + 1):
+        grid = decode_piece(tokenizer, ids, given, fixed)
         beats = _beats_with_faults(grid, sampling.rules, form)
-        beat = next((b for b in beats if tries[b] < TRIES_AT_ONE_PLACE), None)
+        beat = next((b for b in beats if tries[b] < MAX_TRIES_PER_BEAT), None)
         if beat is None:
             break
         tries[beat] += 1
-        begin = max(beat - BEATS_AROUND, 0) * PER_QUARTER
-        fixed_now = fixed.copy()
-        fixed_now[:begin] = True
-        fixed_now[(beat + BEATS_AROUND) * PER_QUARTER :] = True
-        if not fixed_now.all():
-            new = attempt(grid, fixed_now, number, begin)
+        begin = max(beat - MARGIN_BEATS, 0) * PER_QUARTER
+        retry_fixed = fixed.copy()
+        retry_fixed[:begin] = True
+        retry_fixed[(beat + MARGIN_BEATS) * PER_QUARTER :] = True
+        if not retry_fixed.all():
+            new = run(grid, retry_fixed, number, begin)
             if new[0] > score:
                 score, log_p, ids = new
-    grid = read(tokenizer, ids, given, fixed)
+    grid = decode_piece(tokenizer, ids, given, fixed)
     return Harmonisation(grid, -log_p / len(ids), ids.astype(np.uint16))
 
 
@@ -130,7 +129,7 @@ def _beats_with_faults(grid: Grid, rules: float, form: Form | None) -> list[int]
     steps = [fault.step for fault in voice_leading.faults(grid, bar=bar)]
     if form is not None:
         steps += form.unclosed_steps(grid.pitches)
-    elif not voice_leading.closes(grid.pitches):
+    elif not voice_leading.ends_with_cadence(grid.pitches):
         steps.append(len(grid) - 1)
     return sorted({step // PER_QUARTER for step in steps})
 

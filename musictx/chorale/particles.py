@@ -1,15 +1,15 @@
 """A particle filter for chorales: compose the free notes around given notes.
 
-The model writes soprano, alto, tenor, bass in turn and never looks ahead, so if given notes were
-only inserted, the free notes before them would not lead to them. Instead several pieces, the
-particles, are written in parallel. Particles in which the given notes are likely, and which have
-few faults of voice leading, replace the other particles (Gordon, Salmond and Smith 1993; for
-language models Lew et al. 2023). As their number grows, their distribution approaches
+The model writes soprano, alto, tenor, bass in turn and never looks ahead. If given notes were only
+inserted, the free notes before would not lead to them. So several pieces, the particles, are
+written in parallel. Particles in which the given notes are likely, and which have few faults of
+voice leading, replace other particles (Gordon, Salmond and Smith 1993; for language models Lew et
+al. 2023). As the number of particles grows, their distribution approaches
 
     p(free notes | given notes) x exp(-rules x faults)
 
-up to a constant: a product of the model and the rules (:mod:`musictx.chorale.rules`), to which a
-whole melody adds its key and form (:class:`musictx.chorale.rules.Form`). A free note is drawn from
+up to a constant: a product of the model and the rules (:mod:`musictx.chorale.rules`). For a whole
+melody, its key and form count, too (:class:`musictx.chorale.rules.Form`). A free note is drawn from
 p(id) x exp(-rules x faults that the id completes), normalised over all ids, and the weight of the
 particle is multiplied by the normalising sum. Top-p and other processors act on this product.
 
@@ -36,7 +36,7 @@ from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.sampling import engine, processors
 from musictx.tokens.vocab import BOS, EOS
 
-#: Models with relative positions alone may write this many times the length of their windows.
+#: Models without absolute positions may write this many times the length of their windows.
 CONTEXT_FACTOR = 4
 
 
@@ -45,9 +45,9 @@ class Particles:
     """The harmonisations of a run of the filter.
 
     ids              (P, 4 T) int64
-    weights          (P,) the logarithms of the particles' weights
+    weights          (P,) the logarithm of each particle's weight
     log_probability  (P,) ln p of all notes and of the end under the model
-    faults           (P,) the number of faults in each whole piece; 0 without rules
+    faults           (P,) the number of faults in each whole piece; 0 if ``sampling.rules`` is 0
     """
 
     ids: np.ndarray
@@ -70,10 +70,11 @@ def run_filter(
     begin: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Particles:
-    """Compose pieces around the notes of ``given`` where ``fixed`` (T, 4) is true.
+    """Compose pieces in which the notes of ``given`` stay where ``fixed`` (T, 4) is true.
 
     All notes before the step ``begin`` must be fixed. The model reads them in a single pass, and
-    neither ``weights`` nor ``log_probability`` includes them; the other arguments are as in
+    neither ``weights`` nor ``log_probability`` includes them. ``progress`` is called with the
+    number of finished steps; the other arguments are as in
     :func:`musictx.chorale.harmonise.compose_voices`.
     """
     steps, longest = len(given), model.config.context
@@ -85,24 +86,25 @@ def run_filter(
             f"model trained on windows of {model.config.context} tokens"
         )
     forced = tokenizer.encode_grid(given).reshape(steps, len(VOICES)).astype(np.int64)
-    # Around given voices pitches are drawn as in other music; free chorales would stand still.
-    usual = {"pitch": SamplingConfig().temperatures["note_on"]}
-    chain = processors.of_sampling(sampling, tokenizer.vocabulary, ChoraleIdiom.top_p, usual)
+    # Around given voices pitches have the usual temperature of notes, at which free chorales would
+    # stand still.
+    temperatures = {"pitch": SamplingConfig().temperatures["note_on"]}
+    chain = processors.of_sampling(sampling, tokenizer.vocabulary, ChoraleIdiom.top_p, temperatures)
     rules = sampling.rules
-    silent_steps = _silent(given, fixed)
-    phrases = form.phrases if form else ()
+    silent_steps = _leading_silence(given, fixed)
+    phrase_ends = form.phrase_ends if form else ()
     last = last_change(np.where(fixed, given.pitches, SILENCE))
-    closing = _closing(steps, [*phrases, (last, steps)])
+    closing = _closing(steps, [*phrase_ends, (last, steps)])
     random = np.random.default_rng(seed)
     weights, log_probability = np.zeros(particles), np.zeros(particles)
     total_costs = np.zeros(particles)
     costs = np.zeros((particles, tokenizer.vocabulary.size))
     length = len(VOICES) * steps + 1
     with evaluating(model):
-        opening = torch.tensor([[BOS, *forced[:begin].reshape(-1).tolist()]])
-        decoder = engine.Decoder(model, opening, rows=particles, capacity=length, longest=length)
-        for place in range(len(VOICES) * begin, length - 1):
-            step, voice = divmod(place, len(VOICES))
+        prompt = torch.tensor([[BOS, *forced[:begin].reshape(-1).tolist()]])
+        decoder = engine.Decoder(model, prompt, rows=particles, capacity=length, longest=length)
+        for position in range(len(VOICES) * begin, length - 1):
+            step, voice = divmod(position, len(VOICES))
             logits, past = decoder.logits, decoder.past[:, 1:].numpy()
             log_p = logits.log_softmax(dim=-1).numpy()
             pieces = PartialPieces.of(tokenizer, past)
@@ -135,41 +137,42 @@ def run_filter(
     past = decoder.past[:, 1:].numpy()
     faults = np.zeros(particles)
     if rules:
-        grids = [read(tokenizer, ids, given, fixed) for ids in past]
-        faults += [_faults(grid, stuck=form is None) for grid in grids]
+        grids = [decode_piece(tokenizer, ids, given, fixed) for ids in past]
+        faults += [_count_faults(grid, stuck=form is None) for grid in grids]
         if form is not None:
             faults += form.faults(np.stack([grid.pitches for grid in grids]))
-    # The faults counted at each note, in the key of the notes before, are replaced by the faults of
-    # the whole piece.
+    # While composing, faults were counted in the key of the notes so far. Now the faults of the
+    # whole piece replace them.
     return Particles(past, weights - rules * (faults - total_costs), log_probability, faults)
 
 
-def read(tokenizer: ChoraleTokenizer, ids: np.ndarray, given: Grid, fixed: np.ndarray) -> Grid:
-    """Decode a piece. Fixed notes are repeated where ``given`` repeats them, since tokens without
-    ties would join repeated notes."""
+def decode_piece(
+    tokenizer: ChoraleTokenizer, ids: np.ndarray, given: Grid, fixed: np.ndarray
+) -> Grid:
+    """Decode a piece, in which fixed notes are repeated as in ``given``: tokens without ties would
+    join repeated notes."""
     grid = tokenizer.decode_grid(ids)
     return Grid(grid.pitches, grid.tied & (given.tied | ~fixed))
 
 
 def _closing(steps: int, ends: Sequence[tuple[int, int]]) -> list[bool | None]:
-    """The argument ``closing`` of :func:`musictx.chorale.rules.fault_costs` for each step.
-
-    ``ends`` has the (start, stop) of the last chord of each phrase."""
+    """The argument ``closing`` of :func:`musictx.chorale.rules.fault_costs` for each step; ``ends``
+    are the (start, stop) of the last chord of each phrase."""
     flags: list[bool | None] = [None] * steps
     for start, stop in ends:
         flags[start:stop] = [step > start for step in range(start, stop)]
     return flags
 
 
-def _faults(grid: Grid, *, stuck: bool) -> int:
-    """The number of faults of a whole piece, plus one if it does not end with a cadence. Stuck
-    voices count only with ``stuck``."""
+def _count_faults(grid: Grid, *, stuck: bool) -> int:
+    """Count the faults of a whole piece, including a missing final cadence. Stuck voices count only
+    with ``stuck``."""
     faults = voice_leading.faults(grid)
     counted = sum(stuck or fault.kind != "stuck voice" for fault in faults)
-    return counted + (not voice_leading.closes(grid.pitches))
+    return counted + (not voice_leading.ends_with_cadence(grid.pitches))
 
 
-def _silent(given: Grid, fixed: np.ndarray) -> int:
+def _leading_silence(given: Grid, fixed: np.ndarray) -> int:
     """The number of steps before the first given note."""
     sounding = ((given.pitches >= 0) & fixed).any(1)
     return int(sounding.argmax()) if sounding.any() else 0
@@ -183,8 +186,8 @@ def _draw(
     chain: list[processors.Processor],
     random: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw an id for each particle from the ids ``allowed`` (P, V) by p x exp(-costs); and return
-    the logarithm of (sum of p x exp(-costs) / sum of p) over these ids, too."""
+    """Draw an id for each particle from the ids ``allowed`` (P, V) by p x exp(-costs). Return the
+    ids (P,), and ln (sum of p x exp(-costs) / sum of p) over the allowed ids (P,)."""
     logits = logits.masked_fill(~torch.from_numpy(allowed), -torch.inf)
     biased = logits - torch.from_numpy(costs)
     log_mass = (biased.logsumexp(dim=-1) - logits.logsumexp(dim=-1)).numpy()
@@ -196,7 +199,8 @@ def _draw(
 
 
 def _resample(shares: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """(P,) int64: indices drawn by systematic resampling of ``shares`` (P,) (Kitagawa 1996)."""
+    """(P,) int64: indices drawn in proportion to ``shares`` (P,) by systematic resampling (Kitagawa
+    1996)."""
     points = (random.random() + np.arange(len(shares))) / len(shares)
     sums = np.cumsum(shares / shares.sum())
     sums[-1] = 1.0

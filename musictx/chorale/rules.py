@@ -1,15 +1,15 @@
-"""The idiom of chorales, with their penalties: faults of voice leading, bad endings, and a form
-that the melody lacks.
+"""The idiom of chorales and their penalties: faults of voice leading, bad endings, and departures
+from the key and form of a melody.
 
 The ids are drawn from a product of two experts (Hinton 2002), p(music) x exp(-strength x faults):
 the model gives the probability of the music, :mod:`musictx.chorale.voice_leading` counts the
-faults. A fault is complete when its lowest voice is written. So for each id the number of faults
-that this id would complete is computed, and the id is drawn from p(id) x exp(-strength x number).
+faults. A fault is complete when its lowest voice is written. So an id is drawn from p(id) x
+exp(-strength x number of faults that the id completes).
 
 Free pieces and continuations normalise this product at each id, which is only an approximation:
 where every id completes a fault, the ids before are not penalised for it.
 :mod:`musictx.chorale.harmonise` weights several pieces by the normalising sums, and so draws from
-the product of whole pieces.
+the product for whole pieces.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.chorale import voice_leading
-from musictx.chorale.grid import SILENCE, STEP_SECONDS, VOICES, held, last_change
+from musictx.chorale.grid import SILENCE, STEP_SECONDS, VOICES, fill_ties, last_change
 from musictx.chorale.strengths import AWAY_FROM_TONIC, END_GAIN_PER_BAR, USUAL_BARS
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import Tune
@@ -43,8 +43,7 @@ class ChoraleIdiom(Idiom):
     infill = "musictx.chorale.app:compose_gap"
 
     def rules(self, sampling: SamplingConfig) -> Sequence[Penalty]:
-        """The cost of ending a piece, and the rules of voice leading with the weight
-        ``sampling.rules``."""
+        """The cost of ending a piece, plus ``sampling.rules`` times the faults of voice leading."""
 
         def penalty(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
             pieces = PartialPieces.of(self.tokenizer, past[:, 1:])
@@ -57,21 +56,21 @@ class ChoraleIdiom(Idiom):
 class PartialPieces(NamedTuple):
     """A batch of incomplete pieces, and the note that each id would add to them.
 
-    step, voice  the place of the next id
-    table    (B, T, 4) int64: pitches by step and voice; -1 = silent, or not written yet
-    choices  (B, V) int64: the pitch of each id; -1 = none
-    struck   (B, V) bool: whether the id begins a note
+    step, voice  of the next id
+    table    (B, T, 4) int64: pitches by step and voice; -1: silent, or not written yet
+    choices  (B, V) int64: the pitch that each id would sound; -1: none
+    onsets   (B, V) bool: whether the id would begin a note
     """
 
     step: int
     voice: int
     table: np.ndarray
     choices: np.ndarray
-    struck: np.ndarray
+    onsets: np.ndarray
 
     @classmethod
     def of(cls, tokenizer: ChoraleTokenizer, ids: np.ndarray) -> PartialPieces:
-        """The pieces of ids (B, n) without ``bos``."""
+        """The pieces of ``ids`` (B, n), which have no ``bos``."""
         count, length = ids.shape
         step, voice = divmod(length, len(VOICES))
         table = np.full((count, step + (voice > 0), len(VOICES)), SILENCE, np.int64)
@@ -80,24 +79,24 @@ class PartialPieces(NamedTuple):
         if tokenizer.ties:
             tied = np.zeros(table.shape, bool)
             tied.reshape(count, -1)[:, :length] = tie[ids]
-            table = held(table, tied)
-        before = table[:, step - 1, voice, None] if step else np.full((count, 1), SILENCE)
-        choices = np.where(tie, before, tokenizer.pitch_of)
-        repeated = tie if tokenizer.ties else choices == before
-        return cls(step, voice, table, choices, (choices >= 0) & ~repeated)
+            table = fill_ties(table, tied)
+        previous = table[:, step - 1, voice, None] if step else np.full((count, 1), SILENCE)
+        choices = np.where(tie, previous, tokenizer.pitch_of)
+        is_held = tie if tokenizer.ties else choices == previous
+        return cls(step, voice, table, choices, (choices >= 0) & ~is_held)
 
 
 def _ending_costs(pieces: PartialPieces, seconds: Sequence[float]) -> np.ndarray:
     """(B, V) float64: the cost of ``eos``, which is infinite where the piece has no cadence, and
-    falls with the ``seconds`` (B,) that the piece has lasted.
+    else falls with its length ``seconds`` (B,).
 
     The model gives ``eos`` a small probability at each of many steps, which top-p sampling removes.
-    Without this cost free pieces would last too long, and some would not end on a chord.
+    Without this cost free pieces would last too long, and some would end without a cadence.
     """
     costs = np.zeros(pieces.choices.shape)
     if pieces.voice or not pieces.step:  # eos must follow a complete step
         return costs
-    is_open = _is_open(pieces.table[:, -1:], pieces.table[:, :-1])[:, 0]
+    is_open = _lacks_cadence(pieces.table[:, -1:], pieces.table[:, :-1])[:, 0]
     bars = np.array(seconds) / STEP_SECONDS / voice_leading.STEPS_PER_BAR
     costs[:, EOS] = np.where(is_open, np.inf, -END_GAIN_PER_BAR * (bars - USUAL_BARS))
     return costs
@@ -107,70 +106,76 @@ def fault_costs(pieces: PartialPieces, *, closing: bool | None = None) -> np.nda
     """(B, V) float64: the number of faults of voice leading that each id completes.
 
     Only the past is used: the key is that of the previous steps, and stuck voices are not counted.
-    ``closing`` is ``None`` inside of a phrase, ``False`` at the first step of its last chord, and
+    ``closing`` is ``None`` inside a phrase, ``False`` at the first step of its last chord, and
     ``True`` at the later steps of that chord. In a last chord a bass that makes no cadence is one
-    fault; at the later steps the fault of the previous step is subtracted again.
+    fault; at the later steps the fault of the previous step is subtracted, so that it counts once.
     """
-    step, voice, table, choices, begins = pieces
+    step, voice, table, choices, id_onsets = pieces
     count, size = choices.shape
-    nothing = np.full((count, len(VOICES)), SILENCE)
-    before, now = table[:, step - 1] if step else nothing, table[:, step] if voice else nothing
-    struck = np.zeros((count, size, len(VOICES)), bool)
-    struck[:, :, voice] = begins
-    chords = np.repeat(now[:, None], size, axis=1)
+    silence = np.full((count, len(VOICES)), SILENCE)
+    previous = table[:, step - 1] if step else silence
+    current = table[:, step] if voice else silence
+    onsets = np.zeros((count, size, len(VOICES)), bool)
+    onsets[:, :, voice] = id_onsets
+    chords = np.repeat(current[:, None], size, axis=1)
     chords[:, :, voice] = choices
-    steps = voice_leading.Steps(np.repeat(before, size, axis=0), _flat(chords), _flat(struck))
+    pairs = voice_leading.ChordPairs(
+        np.repeat(previous, size, axis=0), _flatten(chords), _flatten(onsets)
+    )
     costs = np.zeros(count * size)
-    for mask, _, _ in voice_leading.marks(steps, last=voice):
+    for mask, _, _ in voice_leading.fault_masks(pairs, lowest=voice):
         costs += mask
     past = table[:, :step]
     if voice == BASS:
         tonics = np.repeat([voice_leading.tonic(piece) for piece in past], size)
-        costs += voice_leading.leading_notes(steps, tonics)[0]
+        costs += voice_leading.leading_notes(pairs, tonics)[0]
     costs = costs.reshape(count, size)
     if voice == BASS and closing is not None:
-        costs += _is_open(chords, past)
+        costs += _lacks_cadence(chords, past)
         if closing:
-            costs -= _is_open(before[:, None], past)
+            costs -= _lacks_cadence(previous[:, None], past)
     return costs
 
 
-def _is_open(chords: np.ndarray, past: np.ndarray) -> np.ndarray:
-    """(B, K) bool: whether the piece ``past`` (B, T, 4) with a last chord, one of ``chords``
-    (B, K, 4), has no cadence at its end (:func:`voice_leading.closes`)."""
+def _lacks_cadence(chords: np.ndarray, past: np.ndarray) -> np.ndarray:
+    """(B, K) bool: whether the piece ``past`` (B, T, 4) would end without a cadence
+    (:func:`voice_leading.ends_with_cadence`) on each of the ``chords`` (B, K, 4)."""
     last = np.array([voice_leading.last_two_bass_classes(piece[:, BASS]) for piece in past])
-    goal = chords[:, :, BASS] % 12
-    previous_class = np.where(goal == last[:, :1], last[:, 1:], last[:, :1])
-    closed = voice_leading.closes_on(_flat(chords), previous_class.reshape(-1))
-    return ~closed.reshape(goal.shape)
+    bass_class = chords[:, :, BASS] % 12
+    previous_class = np.where(bass_class == last[:, :1], last[:, 1:], last[:, :1])
+    cadences = voice_leading.make_cadence(_flatten(chords), previous_class.reshape(-1))
+    return ~cadences.reshape(bass_class.shape)
 
 
-def _flat(array: np.ndarray) -> np.ndarray:
+def _flatten(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1, array.shape[-1])
 
 
 class Form:
-    """Constraints from a whole melody, each broken one counted as faults:
+    """Constraints from a whole melody; the number of faults of a broken one in parentheses:
 
     - the first chord is the tonic in root position, or the dominant if the given notes exclude the
-      tonic; if they exclude both, it has notes of the scale and a bass on the tonic or dominant;
-    - the last bass note is the tonic, if that fits the last note of the melody;
-    - phrases end with a cadence (:func:`musictx.chorale.voice_leading.closes`), in any key;
-    - no voice stands still for two bars while others move; each further bar counts again.
+      tonic; if they exclude both, it has notes of the scale and the tonic or dominant in the bass
+      (1 for each wrong note);
+    - the last bass note is the tonic, if that fits the last note of the melody
+      (:data:`.AWAY_FROM_TONIC`);
+    - phrases end with a cadence (:func:`musictx.chorale.voice_leading.ends_with_cadence`), in any
+      key (1);
+    - no voice stands still for two bars while others move (1, and 1 for each further bar).
     """
 
     def __init__(self, tune: Tune) -> None:
-        self.bar, self.voices, self.phrases = tune.bar, tune.voices, tune.phrases()
+        self.bar, self.voices, self.phrase_ends = tune.bar, tune.voices, tune.phrase_ends()
         self.tonic = tune.key.tonic
         line = tune.given.pitches[:, tune.voices[0]]
         self.opening, self.last_onset = int(tune.line[0, 0]), last_change(line[:, None])
         self.ends_on_tonic = (int(line[line >= 0][-1]) - self.tonic) % 12 in (0, 3, 4, 7)
-        minor = tune.key.mode == "minor"
+        is_minor = tune.key.mode == "minor"
         first = tune.given.pitches[self.opening, list(self.voices)]
         #: Semitones above the tonic that the first chord and its bass may have.
-        self.first_chord = [0, 2, 3, 5, 7, 8, 11] if minor else [0, 2, 4, 5, 7, 9, 11]
+        self.first_chord = [0, 2, 3, 5, 7, 8, 11] if is_minor else [0, 2, 4, 5, 7, 9, 11]
         self.first_bass = [0, 7]
-        for triad in ([7, 11, 2], [0, 3 if minor else 4, 7]):  # the tonic has the last word
+        for triad in ([7, 11, 2], [0, 3 if is_minor else 4, 7]):  # the tonic overrides the dominant
             if np.isin((first[first >= 0] - self.tonic) % 12, triad).all():
                 self.first_chord, self.first_bass = triad, triad[:1]
 
@@ -194,20 +199,21 @@ class Form:
         return costs
 
     def faults(self, pitches: np.ndarray) -> np.ndarray:
-        """(P,) the number of faults in each of whole pieces (P, T, 4)."""
+        """(P,) the number of faults in each of the whole pieces ``pitches`` (P, T, 4)."""
         total = np.zeros(len(pitches))
-        for _, stop in self.phrases:
-            total += [not voice_leading.closes(piece[:stop]) for piece in pitches]
+        for _, stop in self.phrase_ends:
+            total += [not voice_leading.ends_with_cadence(piece[:stop]) for piece in pitches]
         for step in range(pitches.shape[1]):
             for voice in range(len(VOICES)):
                 total += self.costs(pitches, pitches[:, step, voice, None], step, voice)[:, 0]
         return total
 
     def unclosed_steps(self, pitches: np.ndarray) -> list[int]:
-        """The steps of the last chords of phrases, and of the piece (T, 4), that make no cadence,
-        or should be the tonic and are not."""
-        ends = [*self.phrases, (self.last_onset, len(pitches))]
-        steps = [start for start, stop in ends if not voice_leading.closes(pitches[:stop])]
+        """The first steps of those last chords of the phrases and of the piece ``pitches`` (T, 4)
+        that make no cadence, or should be the tonic and are not."""
+        ends = [*self.phrase_ends, (self.last_onset, len(pitches))]
+        is_closed = voice_leading.ends_with_cadence
+        steps = [start for start, stop in ends if not is_closed(pitches[:stop])]
         if self.ends_on_tonic and self._away_from_tonic(pitches[-1:, -1]).any():
             steps.append(self.last_onset)
         return steps
@@ -216,8 +222,8 @@ class Form:
         return AWAY_FROM_TONIC * (pitches % 12 != self.tonic).astype(float)
 
     def _stuck(self, table: np.ndarray, voice: int) -> np.ndarray:
-        """(B,) whether ``voice`` completes another bar too many without a change if it stays on its
-        pitch for one more step."""
+        """(B,) 1.0 where ``voice`` completes the second or a later bar without a change, while
+        others move, if it keeps its pitch for one more step; else 0.0."""
         steps = table.shape[1]
         changed = np.zeros(table.shape, bool)
         changed[:, 1:] = table[:, 1:] != table[:, :-1]

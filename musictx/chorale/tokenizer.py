@@ -1,11 +1,11 @@
-"""Four-part chorales: one token a voice and sixteenth, soprano, alto, tenor, bass in turn.
+"""Four-part chorales: one token per voice and sixteenth, with interleaved voices S A T B.
 
-The serialisation of Huang et al. (2018), section 4.1: the token at place 4 t + v of a piece is the
-pitch that voice v sounds in step t, or silence. There are no other tokens. The voice of a token
-follows from its place, so windows of a piece begin at whole steps (``align``).
+The serialisation of Huang et al. (2018), section 4.1: token 4 t + v of a piece is the pitch of
+voice v in step t, or silence. There are no other tokens. The voice of a token follows from its
+position, so windows of a piece begin at whole steps (``align``).
 
 The published data (Boulanger-Lewandowski et al. 2012) do not distinguish held notes from repeated
-notes. With ``ties=True`` a held note is the token ``tie`` instead of its pitch.
+notes. With ``ties=True`` a held note is written as the token ``tie`` instead of its pitch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from musictx.chorale import grid as four
+from musictx.chorale import grid as grids
 from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VELOCITY, VOICES, Grid
 from musictx.config import TokenizerConfig
 from musictx.notes import Score
@@ -29,7 +29,7 @@ class ChoraleTokenizer(Tokenizer):
     """Four-part Score <-> ids.
 
     low, high  lowest and highest MIDI pitch; other notes become silence and are counted
-    ties       write held notes as ``tie``; otherwise equal pitches in a row are one note
+    ties       write held notes as ``tie``; otherwise successive equal pitches are one note
 
     Raises :class:`musictx.errors.ConfigError` for an invalid option.
     """
@@ -56,17 +56,17 @@ class ChoraleTokenizer(Tokenizer):
         return {"name": self.name, "low": self.low, "high": self.high, "ties": self.ties}
 
     def clock(self, score: Score) -> Clock:
-        beats = four.beats(score)
-        return Clock(beats, beats.seconds(four.first_step(score) / PER_QUARTER), four.BPM)
+        beats = grids.beats(score)
+        return Clock(beats, beats.seconds(grids.first_step(score) / PER_QUARTER), grids.BPM)
 
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
-        """The ids, and why notes were left out: reason -> number of notes. Raises ``UserError`` for
-        music that is not in four voices (:func:`musictx.chorale.grid.read`)."""
-        grid, left_out = four.read(score)
+        """Return the ids and {reason: number of notes left out}. Raises ``UserError`` for music
+        that is not in four voices (:func:`musictx.chorale.grid.read`)."""
+        grid, left_out = grids.read(score)
         outside = (grid.pitches >= 0) & ((grid.pitches < self.low) | (grid.pitches > self.high))
         if outside.any():
-            struck = int((outside & ~grid.tied).sum())
-            left_out[f"notes outside pitches {self.low}..{self.high} left out"] = struck
+            count = int((outside & ~grid.tied).sum())
+            left_out[f"notes outside pitches {self.low}..{self.high} left out"] = count
         return self.encode_grid(grid), left_out
 
     def encode_grid(self, grid: Grid) -> np.ndarray:
@@ -80,18 +80,18 @@ class ChoraleTokenizer(Tokenizer):
 
     def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
         """Convert any ids to four tracks at 100 quarter notes a minute; skip special ids."""
-        return four.write(self.decode_grid(ids))
+        return grids.write(self.decode_grid(ids))
 
     def decode_grid(self, ids: np.ndarray | Sequence[int]) -> Grid:
-        """Convert any ids to a Grid. Voices that are missing in the last step are held; a tie after
-        silence, or at the beginning, is silence."""
+        """Convert any ids to a Grid. If the last step is incomplete, its missing voices hold their
+        notes. A tie after silence, or at the beginning, is silence."""
         array = self.vocabulary.as_ids(ids)
         array = array[array >= len(SPECIALS)]
         missing = -len(array) % len(VOICES)
         table = np.pad(array, (0, missing), constant_values=-2).reshape(-1, len(VOICES))
         pitches = np.where(table >= self._first, table - self._first + self.low, SILENCE)
         tied = (table == self.tie) & self.ties | (table == -2)
-        pitches = four.held(pitches, tied)
+        pitches = grids.fill_ties(pitches, tied)
         return Grid(pitches, tied & (pitches >= 0)) if self.ties else Grid.from_pitches(pitches)
 
     def state(self) -> ChoraleState:
@@ -102,16 +102,16 @@ class ChoraleTokenizer(Tokenizer):
     ) -> np.ndarray | None:
         """Transpose a window, which begins with a soprano.
 
-        Return ``None`` if a pitch would leave the vocabulary, or a voice would leave its range
-        (:data:`musictx.chorale.grid.RANGES`) further than before. ``stretch`` changes nothing,
-        since these tokens have no tempo.
+        Return ``None`` if a note would move outside the vocabulary or the range of its voice
+        (:data:`musictx.chorale.grid.RANGES`), or further outside. ``stretch`` has no effect, since
+        these tokens have no tempo.
         """
         array = np.array(ids, np.int64)
         if semitones:
             pitched = np.flatnonzero(array >= self._first)
             array[pitched] += semitones
             moved, lowest = array[pitched], self._first - self.low
-            limits = np.clip(four.RANGES, self.low, self.high)[pitched % len(VOICES)] + lowest
+            limits = np.clip(grids.RANGES, self.low, self.high)[pitched % len(VOICES)] + lowest
             low, high = limits.T
             if (moved > high if semitones > 0 else moved < low).any():
                 return None
@@ -121,8 +121,8 @@ class ChoraleTokenizer(Tokenizer):
 class ChoraleState(GrammarState):
     """The grammar of chorales; see :class:`musictx.tokens.tokenizer.GrammarState`.
 
-    Any voice may have any pitch or be silent; a tie must follow a note; ``eos`` must follow a
-    complete step.
+    Any voice may have any pitch or be silent; a tie must follow a note of its voice; ``eos`` must
+    follow a complete step.
     """
 
     def __init__(self, tokenizer: ChoraleTokenizer) -> None:
@@ -158,12 +158,12 @@ class ChoraleState(GrammarState):
         changes, last = list[NoteChange](), self._last[self.voice]
         token_id = self.table.id(kind, value)
         if kind != "tie" and (self._tokenizer.ties or token_id != last):
-            before, pitch = self.table.token(last)
-            if before == "pitch":
+            last_kind, pitch = self.table.token(last)
+            if last_kind == "pitch":
                 changes.append(NoteChange(self.seconds, False, pitch, 0, self.voice))
             if kind == "pitch":
                 changes.append(NoteChange(self.seconds, True, value, VELOCITY, self.voice))
                 self.notes += 1
-            self._last = self._last | {self.voice: token_id}  # copies share the old one
+            self._last = self._last | {self.voice: token_id}  # copies share the dict
         self._count += 1
         return changes

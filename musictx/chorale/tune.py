@@ -1,4 +1,4 @@
-"""The given notes of a chorale, a melody or everything but a gap, with its bars and key."""
+"""The given notes of a chorale (a melody, or everything but a gap), with its bars and key."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 
 from musictx import keys
 from musictx.beats import Beats
-from musictx.chorale import grid as four
+from musictx.chorale import grid as grids
 from musictx.chorale.grid import PER_QUARTER, RANGES, SILENCE, VOICES, Grid
 from musictx.errors import UserError
 from musictx.notes import Score
 
-#: A note that begins more sixteenths than this away from a sixteenth does not fit the grid.
+#: A note whose start is further than this from the grid, in sixteenths, does not fit.
 OFF_SIXTEENTHS = 0.12
 
 
@@ -27,9 +27,9 @@ class Tune:
     score   the file
     given   its notes on the grid, each in its voice
     voices  the given voices, 0 = soprano; usually only the melody
-    fixed   (T, 4) bool: where ``given`` must be used; the other notes are composed
+    fixed   (T, 4) bool: where ``given`` stays; everything else is composed
     key     of the whole melody
-    shift   semitones, whole octaves, by which a single voice was moved into its range
+    shift   semitones (whole octaves) by which a single voice was moved into its range
     ends    bars in which phrases end; if empty, the fermatas or long notes of the file decide
     """
 
@@ -42,34 +42,28 @@ class Tune:
     ends: tuple[int, ...] = ()
 
     @classmethod
-    def of(
-        cls,
-        score: Score,
-        voices: tuple[int, ...] = (0,),
-        *,
-        ends: Sequence[int] = (),
-    ) -> Tune:
+    def of(cls, score: Score, voices: tuple[int, ...] = (0,), *, ends: Sequence[int] = ()) -> Tune:
         """Read the given voices from ``score``.
 
-        voices  (0,): the soprano is the highest line of ``score``. Another single voice is its
-                track in a file of four tracks, otherwise the highest line (the lowest for the
-                bass). Several voices are tracks
+        voices  the default (0,) is the highest line of ``score``, as the soprano. Another single
+                voice is its track in a file of four tracks, otherwise the highest line (the lowest
+                for the bass). Several voices are tracks
         ends    bars in which phrases end
 
         Raises ``UserError`` for music without notes or with more than four voices, and for a file
         that lacks the ``voices`` or the bars in ``ends``.
         """
-        tracks = len(four.tracks(score.notes))
+        tracks = len(grids.tracks(score.notes))
         if len(voices) > 1 and tracks not in (len(VOICES), len(voices)):
             raise UserError(f"{tracks} tracks, expected a file of one track for each voice")
         shift = 0
         if tracks == len(VOICES) and voices != (0,):
-            given = four.read(score)[0]
+            given = grids.read(score)[0]
         elif len(voices) > 1:
-            given = four.read(score, voices)[0]
+            given = grids.read(score, voices)[0]
         else:
             try:
-                given, shift = melody_of(four.read(score)[0], voices[0])
+                given, shift = melody_of(grids.read(score)[0], voices[0])
             except UserError as error:
                 raise UserError(
                     f"{error}; give a file with the melody alone, such as its track, exported from "
@@ -88,22 +82,22 @@ class Tune:
     @cached_property
     def clock(self) -> Beats:
         """The beats and bars of the file."""
-        return four.beats(self.score)
+        return grids.beats(self.score)
 
     @cached_property
     def first(self) -> int:
         """The sixteenth of the file at which the grid begins."""
-        return four.first_step(self.score)
+        return grids.first_step(self.score)
 
     def bar_at(self, step: int) -> tuple[int, float]:
-        """The bar of the file in which a step of the grid lies, a pick-up being bar 0, and the
-        quarter notes between the beginning of the bar and the step."""
+        """(bar of the file in which a step of the grid lies, 0 for a pick-up; quarter notes from
+        the beginning of the bar to the step)."""
         number, since = self.clock.bar((self.first + step) / PER_QUARTER)
         return number - self.clock.pickup, since
 
     @property
     def bar(self) -> int:
-        """Sixteenths in a bar of the longest meter: the first meter may be that of a pick-up."""
+        """Sixteenths in a bar of the meter that lasts longest; the first may be of a pick-up."""
         lengths = np.diff(self.clock.meter_at, append=(self.first + len(self.given)) / PER_QUARTER)
         return max(1, round(float(self.clock.bar_quarters[lengths.argmax()]) * PER_QUARTER))
 
@@ -119,18 +113,17 @@ class Tune:
 
     @cached_property
     def line(self) -> np.ndarray:
-        """(n, 2) int64: the first and last step (exclusive) of each note of the first given
-        voice."""
+        """(n, 2) int64: first and last step (exclusive) of each note of the first given voice."""
         spans = self.given.spans
         return spans[spans[:, 2] == self.voices[0], :2]
 
-    def phrases(self) -> list[tuple[int, int]]:
-        """The first and last step (exclusive) of the last note of each phrase but the last phrase.
+    def phrase_ends(self) -> list[tuple[int, int]]:
+        """First and last step (exclusive) of the last note of each phrase except the last phrase.
 
-        With ``ends``: in each of these bars the longest note that sounds in it (the last of equal
-        notes). Else with fermatas: the notes under them. Else, without counting a pick-up: in every
-        fourth bar its longest note, if it is at least as long as the mean of the notes since the
-        previous phrase; in every second bar, if it is at least twice as long.
+        With ``ends``, it is the longest note that sounds in each of these bars (the last one of
+        equal notes). Else with fermatas, it is the notes under them. Else it is the longest note of
+        a bar, counted without a pick-up: of bars 4, 8, ..., if it is at least as long as the mean
+        of the earlier notes of its phrase; of bars 2, 6, ..., if it is at least twice as long.
         """
         if self.ends:
             numbers = {self._longest(self.bar_numbers == bar) for bar in self.ends} - {-1}
@@ -144,27 +137,27 @@ class Tune:
         return [(begin, stop) for begin, stop in self.line[sorted(numbers)].tolist()]
 
     def _longest(self, in_bar: np.ndarray) -> int:
-        """The number of the longest note of the line that sounds in a bar, whose steps are
+        """The index in :attr:`line` of the longest note that sounds in the bar with the steps
         ``in_bar`` (T,) bool; -1 if there is none or it is the last note."""
         sounding = [n for n, (begin, stop) in enumerate(self.line) if in_bar[begin:stop].any()]
         note = max(sounding, key=lambda n: (np.diff(self.line[n]), n), default=-1)
         return note if note < len(self.line) - 1 else -1
 
     def _long_notes(self) -> set[int]:
-        """The numbers of the notes of the line that end phrases by their length."""
+        """The indices in :attr:`line` of the notes that end phrases by their length."""
         bars, opening = self.bar_numbers, self.line[0, 0]
         first_bar, offset = self.bar_at(opening)
         is_short = (bars[opening:] == first_bar).sum() < (bars == first_bar + 1).sum()
         number = bars - first_bar + (not offset and not is_short)
-        chosen, since = set[int](), 0  # the first note of the phrase
+        chosen, phrase_start = set[int](), 0  # indices of notes
         for bar in range(2, int(number.max()), 2):
             note = self._longest(number == bar)
-            if note <= since:  # no note before it in this phrase
+            if note <= phrase_start:  # no note before it in this phrase
                 continue
-            lengths = np.diff(self.line[since : note + 1]).ravel()
+            lengths = np.diff(self.line[phrase_start : note + 1]).ravel()
             if lengths[-1] >= lengths[:-1].mean() * (1 if bar % 4 == 0 else 2):
                 chosen.add(note)
-                since = note + 1
+                phrase_start = note + 1
         return chosen
 
     def position_name(self, step: int) -> str:
@@ -189,22 +182,22 @@ class Tune:
         if off := int((np.abs(start - np.round(start)) > OFF_SIXTEENTHS).sum()):
             lines.append(
                 f"{off} of its {len(self.score)} notes do not begin on a sixteenth "
-                "(triplets?); the other voices know sixteenths only"
+                "(triplets?); the other voices have sixteenths only"
             )
         return lines
 
-    def composed(self, grid: Grid) -> Grid:
-        """The notes of ``grid`` that are not given. A note that was tied to a given one begins."""
+    def composed_notes(self, grid: Grid) -> Grid:
+        """The notes of ``grid`` that are not given; one tied to a given note begins after it."""
         free = ~self.fixed
         tied = grid.tied & free
         tied[1:] &= free[:-1]
         return Grid(np.where(free, grid.pitches, SILENCE), tied)
 
-    def harmonised(self, grid: Grid) -> Score:
+    def to_score(self, grid: Grid) -> Score:
         """The file with all voices of ``grid`` and no drums. Tempos, meters and the silence before
         the first note stay, and so do the exact notes of a melody without chords."""
         notes = self.score.notes[~self.score.notes["drum"]]
-        new = four.notes(grid, self.clock, self.first)
+        new = grids.notes(grid, self.clock, self.first)
         is_single_line = len(self.voices) == 1 and bool(
             np.all(notes["start"][1:] >= notes["end"][:-1] - 0.02)
         )
@@ -212,33 +205,31 @@ class Tune:
         new["program"] = notes["program"][0]
         if is_single_line:
             melody = notes.copy()
-            melody["pitch"] += np.uint8(self.shift % 256)  # uint8 wraps round: subtracts, too
+            melody["pitch"] += np.uint8(self.shift % 256)  # wraps around: may subtract
             melody["track"] = self.voices[0]
             new = np.concatenate([melody, new[new["track"] != self.voices[0]]])
         return dataclasses.replace(
-            self.score, notes=new, pedals=self.score.pedals[:0], names=four.NAMES
+            self.score, notes=new, pedals=self.score.pedals[:0], names=grids.TRACK_NAMES
         )
 
 
 class Gap(Tune):
-    """A file of four tracks in which the notes that begin in one span are composed again."""
+    """A file of four tracks in which the notes that begin in one time span are composed again."""
 
     @classmethod
     def between(cls, score: Score, begin: float, end: float, tracks: Sequence[int]) -> Gap:
-        """The gap on ``tracks`` from ``begin`` to ``end`` seconds.
-
-        Raises ``UserError`` for a file without exactly four tracks, and if the gap contains no
-        notes or all notes.
+        """The gap on ``tracks`` from ``begin`` to ``end`` seconds. Raises ``UserError`` for a file
+        without exactly four tracks, and if the gap contains no notes or all notes.
         """
-        voice_tracks = four.tracks(score.notes)
+        voice_tracks = grids.tracks(score.notes)
         if len(voice_tracks) != len(VOICES):
             raise UserError(
                 f"file: {len(voice_tracks)} tracks, expected four, one for each voice, for a model "
                 "of chorales"
             )
-        given = four.read(score)[0]
-        start, stop = four.steps(score, np.array([begin, end])) - four.first_step(score)
-        onset = four.held(np.indices(given.tied.shape)[0], given.tied)
+        given = grids.read(score)[0]
+        start, stop = grids.to_steps(score, np.array([begin, end])) - grids.first_step(score)
+        onset = grids.fill_ties(np.indices(given.tied.shape)[0], given.tied)
         is_composed = np.isin(voice_tracks, tracks)
         free = (onset >= start) & (onset < stop) & is_composed
         if not free.any() or free.all():
@@ -247,13 +238,14 @@ class Gap(Tune):
         voices = tuple(np.flatnonzero(~is_composed).tolist()) or (0,)
         return cls(score, given, voices, ~free, _key(given.pitches[:, 0]))
 
-    def harmonised(self, grid: Grid) -> Score:
+    def to_score(self, grid: Grid) -> Score:
         """The file, with the notes of the gap replaced by those of ``grid``."""
-        notes, new = self.score.notes, four.notes(self.composed(grid), self.clock, self.first)
-        steps = four.steps(self.score, notes["start"]) - self.first
+        notes = self.score.notes
+        new = grids.notes(self.composed_notes(grid), self.clock, self.first)
+        steps = grids.to_steps(self.score, notes["start"]) - self.first
         steps = np.clip(steps, 0, len(grid) - 1)
         keep = np.ones(len(notes), bool)
-        tracks = four.tracks(notes)
+        tracks = grids.tracks(notes)
         for voice, track in enumerate(tracks):
             on_track, in_voice = (notes["track"] == track) & ~notes["drum"], new["track"] == voice
             keep &= ~on_track | self.fixed[steps, voice]
@@ -263,8 +255,8 @@ class Gap(Tune):
         return self.score.with_notes(np.concatenate([notes[keep], new]))
 
 
-def _key(line: np.ndarray) -> keys.Key:
-    key = keys.of_melody(line)
+def _key(pitches: np.ndarray) -> keys.Key:
+    key = keys.of_melody(pitches)
     assert key is not None, "there are notes in each given voice"
     return key
 
@@ -272,9 +264,9 @@ def _key(line: np.ndarray) -> keys.Key:
 def melody_of(grid: Grid, voice: int = 0) -> tuple[Grid, int]:
     """Extract the highest line of ``grid`` (the lowest for a bass) as the voice ``voice``.
 
-    Return a grid with this voice alone, and the semitones, whole octaves, by which it was moved
-    into the range of the voice. A rest of a sixteenth between two notes is removed: the note before
-    it is held.
+    Return a grid with this voice alone, and the semitones (whole octaves) by which it was moved
+    into the range of the voice. A rest of a sixteenth between two notes is filled by holding the
+    note before it.
     """
     pitches = np.full_like(grid.pitches, SILENCE)
     tied = np.zeros_like(grid.tied)

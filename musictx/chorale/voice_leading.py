@@ -1,11 +1,12 @@
 """The checks that a student of harmony makes on a chorale in four parts.
 
-A piece is a :class:`.Grid`, or its pitches (T, 4). A bar is 16 steps, counted from the first step.
+A piece is a :class:`.Grid`, or its pitches (T, 4). Bars are counted from the first step and have 16
+steps, unless ``bar`` says otherwise.
 
 The rules are those of textbooks of four-part writing (Aldwell & Schachter, Kostka & Payne); where
 textbooks differ, the limits are such that Bach seldom breaks them. He sometimes breaks each of
-them, so compare every count with the count of real chorales. Parallels across the end of a phrase
-are counted too, since the data have no fermatas.
+them, so compare every count with that of real chorales. Parallels across the end of a phrase are
+counted, too, since the data have no fermatas.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from musictx.chorale.grid import RANGES, VOICES, Grid
 
 #: Sixteenths in a bar of 4/4, for pieces without a meter.
 STEPS_PER_BAR = 16
-#: Melodic leaps that are faults, in semitones, besides all leaps beyond an octave; for each voice.
-#: In Bach the bass leaps by tritones and minor sevenths, so it may.
+#: For each voice, the leaps (semitones) that are faults, besides all leaps beyond an octave. Bach's
+#: basses leap by tritones and minor sevenths, so these are allowed there.
 LEAPS = (frozenset({6, 10, 11}),) * 3 + (frozenset({11}),)
-#: Widest distance of soprano and alto, alto and tenor.
+#: Widest distance (semitones) between soprano and alto, and between alto and tenor.
 SPACING = 12
-#: A voice is stuck if it does not move for more than this many bars while others move.
+#: A voice is stuck if it stays for more than this many bars while others move.
 STUCK_BARS = 2
 
 KINDS = (
@@ -46,15 +47,15 @@ KINDS = (
     "stuck voice",
 )
 
-#: Chords with the leading note as their third or root, above the tonic: V, V without fifth, VII.
+#: Semitones above the tonic of the chords V, V without fifth, and VII, which have the leading note.
 _DOMINANTS = ({7, 11, 2}, {7, 11}, {11, 2, 5})
 #: How the bass reaches the pitch class of the last note, in semitones upwards.
 _CADENCES = {5: "authentic", 7: "plagal", 1: "step", 2: "step", 10: "step", 11: "step"}
 
 
 class Fault(NamedTuple):
-    """A broken rule: its first step, its voices (0 soprano..3 bass), and its kind, one of
-    :data:`KINDS`."""
+    """A broken rule: its first step, its voices (0 soprano to 3 bass) and its kind (of
+    :data:`KINDS`)."""
 
     step: int
     voices: tuple[int, ...]
@@ -79,7 +80,7 @@ class Assessment:
     bars          the length of the piece
     changes       steps at which a voice enters, falls silent or changes its pitch ("chord changes")
     key           estimated from the whole piece; ``None`` without a note
-    longest_held  the most bars for which a voice held a note or was silent while others moved
+    longest_held  the most bars for which a voice stayed on a pitch or silent while others moved
     final_triad   the last chord is a major or minor triad in root position, perhaps without fifth
     cadence       how the bass reaches the last pitch class: ``authentic`` (a fourth up or a fifth
                   down), ``plagal`` (the reverse), ``step`` or ``none``
@@ -103,14 +104,14 @@ class Assessment:
 def assess(grid: Grid, *, bar: int = STEPS_PER_BAR) -> Assessment:
     """Apply all checks to a piece with bars of ``bar`` sixteenths."""
     pitches = grid.pitches
-    changed = _changed(pitches)
+    changed = _changes(pitches)
     final_triad, cadence = ending(pitches)
     return Assessment(
         faults=faults(grid, bar=bar),
         bars=len(changed) / bar,
         changes=int(changed.any(1).sum()),
         key=keys.estimate(pitches),
-        longest_held=max((steps / bar for _, _, steps in _stationary(changed)), default=0.0),
+        longest_held=max((steps / bar for _, _, steps in _standstills(changed)), default=0.0),
         final_triad=final_triad,
         cadence=cadence,
     )
@@ -118,21 +119,21 @@ def assess(grid: Grid, *, bar: int = STEPS_PER_BAR) -> Assessment:
 
 def faults(grid: Grid, *, bar: int = STEPS_PER_BAR) -> list[Fault]:
     """The faults of a piece, in order of time."""
-    before = np.vstack([np.full((1, len(VOICES)), -1), grid.pitches[:-1]])
-    steps = Steps(before, grid.pitches, grid.struck)
-    found = [
+    previous = np.vstack([np.full((1, len(VOICES)), -1), grid.pitches[:-1]])
+    pairs = ChordPairs(previous, grid.pitches, grid.onsets)
+    result = [
         Fault(step, voices, kind)
-        for mask, voices, kind in marks(steps)
+        for mask, voices, kind in fault_masks(pairs)
         for step in np.flatnonzero(mask).tolist()
     ]
-    doubled, has_leading_note = leading_notes(steps, tonic(grid.pitches))
+    doubled, has_leading_note = leading_notes(pairs, tonic(grid.pitches))
     for step in np.flatnonzero(doubled).tolist():
         voices = tuple(np.flatnonzero(has_leading_note[step]).tolist())
-        found.append(Fault(step, voices, "doubled leading note"))
-    for voice, start, length in _stationary(_changed(grid.pitches)):
+        result.append(Fault(step, voices, "doubled leading note"))
+    for voice, start, length in _standstills(_changes(grid.pitches)):
         if length > STUCK_BARS * bar:
-            found.append(Fault(start, (voice,), "stuck voice"))
-    return sorted(found)
+            result.append(Fault(start, (voice,), "stuck voice"))
+    return sorted(result)
 
 
 def tonic(pitches: np.ndarray) -> int:
@@ -142,11 +143,9 @@ def tonic(pitches: np.ndarray) -> int:
 
 
 def rates(assessments: Iterable[Assessment]) -> dict[str, float]:
-    """Averages over a set of pieces, by name.
-
-    Faults in 100 bars: 100 x sum of counts / sum of bars; then chord changes in a bar, the shares
-    of pieces that end well, and the mean and maximum of :attr:`Assessment.longest_held`.
-    """
+    """Averages over a set of pieces, by name: faults per 100 bars (100 x sum of counts / sum of
+    bars), chord changes per bar, the shares of pieces that end well, and the mean and maximum of
+    :attr:`Assessment.longest_held`."""
     assessments = list(assessments)
     bars = sum(r.bars for r in assessments)
     held = [r.longest_held for r in assessments]
@@ -165,75 +164,75 @@ def rates(assessments: Iterable[Assessment]) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class Steps:
-    """Pairs of successive chords in four voices, in any order. Most rules need only such a pair.
+class ChordPairs:
+    """N pairs of successive chords in four voices, in any order; most rules need only such a pair.
 
-    before  (N, 4) pitches of the first chord; -1 for silence, and before the first step of a piece
-    now     (N, 4) pitches of the second chord. Voices that are not written yet count as silent and
-            break no rule
-    struck  (N, 4) bool: a note begins in the second chord
+    previous  (N, 4) pitches of the first chord; -1 for silence, and before the first step
+    current   (N, 4) pitches of the second chord; a voice that is not written yet counts as silent
+              and breaks no rule
+    onsets    (N, 4) bool: a note begins in the second chord
     """
 
-    before: np.ndarray
-    now: np.ndarray
-    struck: np.ndarray
+    previous: np.ndarray
+    current: np.ndarray
+    onsets: np.ndarray
 
     @cached_property
     def motion(self) -> np.ndarray:
         """(N, 4): the melodic interval of each voice in semitones; 0 where either chord has a
         rest."""
-        both = (self.now >= 0) & (self.before >= 0)
-        return np.where(both, self.now - self.before, 0)
+        both = (self.current >= 0) & (self.previous >= 0)
+        return np.where(both, self.current - self.previous, 0)
 
 
-def _changed(pitch: np.ndarray) -> np.ndarray:
+def _changes(pitch: np.ndarray) -> np.ndarray:
     """(T, 4) bool: whether a voice differs from the step before; False at the first step."""
     return np.vstack([np.zeros((1, len(VOICES)), bool), pitch[1:] != pitch[:-1]])
 
 
-#: (N,) bool, the steps at which a kind of fault begins; its voices, the lowest last; the kind.
-Mark = tuple[np.ndarray, tuple[int, ...], str]
+#: (N,) bool, the pairs at which a kind of fault begins; its voices, the lowest last; the kind.
+FaultMask = tuple[np.ndarray, tuple[int, ...], str]
 
 
-def marks(steps: Steps, last: int | None = None) -> Iterator[Mark]:
-    """Check all rules for two successive chords, except doubled leading notes. With ``last``, check
-    only rules whose lowest voice (0 soprano..3 bass) is ``last``."""
+def fault_masks(pairs: ChordPairs, lowest: int | None = None) -> Iterator[FaultMask]:
+    """Check all rules for two successive chords, except doubled leading notes. With ``lowest``,
+    check only combinations of voices whose lowest (0 soprano to 3 bass) is this one."""
     for voice in range(4):
-        if last in (None, voice):
-            yield from _voice_faults(steps, voice)
+        if lowest in (None, voice):
+            yield from _voice_faults(pairs, voice)
             for upper in range(voice):
-                yield from _pair_faults(steps, upper, voice)
+                yield from _pair_faults(pairs, upper, voice)
 
 
-def _voice_faults(s: Steps, voice: int) -> Iterator[Mark]:
+def _voice_faults(pairs: ChordPairs, voice: int) -> Iterator[FaultMask]:
     """The faults of a single voice."""
     low, high = RANGES[voice]
-    outside = (s.now[:, voice] < low) | (s.now[:, voice] > high)
-    yield s.struck[:, voice] & outside, (voice,), "outside its range"
-    leap = np.abs(s.motion[:, voice])
+    outside = (pairs.current[:, voice] < low) | (pairs.current[:, voice] > high)
+    yield pairs.onsets[:, voice] & outside, (voice,), "outside its range"
+    leap = np.abs(pairs.motion[:, voice])
     yield (leap > 12) | np.isin(leap, list(LEAPS[voice])), (voice,), "leap"
 
 
-def _pair_faults(s: Steps, upper: int, lower: int) -> Iterator[Mark]:
+def _pair_faults(pairs: ChordPairs, upper: int, lower: int) -> Iterator[FaultMask]:
     """The faults between two voices."""
-    voices = upper, lower
-    high, low = s.now[:, upper], s.now[:, lower]
-    high_before, low_before = s.before[:, upper], s.before[:, lower]
+    voices, motion = (upper, lower), pairs.motion
+    high, low = pairs.current[:, upper], pairs.current[:, lower]
+    high_before, low_before = pairs.previous[:, upper], pairs.previous[:, lower]
     both = (high >= 0) & (low >= 0)
     both_before = (high_before >= 0) & (low_before >= 0)
 
     # Similar motion from a perfect fifth to another fifth, or from an octave or unison to another
     # octave or unison, compound intervals included. Intervals are measured from the lower pitch.
-    similar = s.motion[:, upper] * s.motion[:, lower] > 0  # so both sound in both steps
-    now, before = np.abs(high - low) % 12, np.abs(high_before - low_before) % 12
-    yield similar & (now == 7) & (before == 7), voices, "parallel fifths"
-    yield similar & (now == 0) & (before == 0), voices, "parallel octaves"
+    similar = motion[:, upper] * motion[:, lower] > 0  # so both voices sound in both chords
+    interval, interval_before = np.abs(high - low) % 12, np.abs(high_before - low_before) % 12
+    yield similar & (interval == 7) & (interval_before == 7), voices, "parallel fifths"
+    yield similar & (interval == 0) & (interval_before == 0), voices, "parallel octaves"
 
     if voices == (0, 3):
         # The outer voices reach a fifth or an octave by similar motion, the soprano by a leap.
-        leaping = similar & (np.abs(s.motion[:, 0]) > 2)
-        yield leaping & (now == 7) & (before != 7), voices, "hidden fifths"
-        yield leaping & (now == 0) & (before != 0), voices, "hidden octaves"
+        leaping = similar & (np.abs(motion[:, 0]) > 2)
+        yield leaping & (interval == 7) & (interval_before != 7), voices, "hidden fifths"
+        yield leaping & (interval == 0) & (interval_before != 0), voices, "hidden octaves"
 
     if lower == upper + 1:
         # Crossing: the lower voice is above the upper voice. Overlap: a voice moves beyond the
@@ -247,22 +246,23 @@ def _pair_faults(s: Steps, upper: int, lower: int) -> Iterator[Mark]:
             yield both & wide & ~(both_before & wide_before), voices, "spacing"
 
 
-def leading_notes(steps: Steps, tonic: int | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) whether a doubled leading note begins; (N, 4) whether a voice has a leading note.
+def leading_notes(pairs: ChordPairs, tonic: int | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) whether a doubled leading note begins in the second chord; (N, 4) which voices have it.
 
-    A leading note is doubled if two voices have it in a dominant chord: V or VII of the key of
+    A leading note is doubled if several voices have it in a dominant chord: V or VII of the key of
     ``tonic``, or a dominant seventh without its fifth in any key. Dominant triads of other keys are
-    not recognised. ``tonic`` is 0..11, or -1 for no key; a number for all chords, or (N,).
+    not recognised. ``tonic`` (one for all, or (N,)) is 0 to 11, or -1 for no key.
     """
-    note, note_before = _leading_note(steps.now, tonic), _leading_note(steps.before, tonic)
-    has_note = (steps.now >= 0) & (steps.now % 12 == note[:, None])
-    had_note = (steps.before >= 0) & (steps.before % 12 == note_before[:, None])
+    current, previous = pairs.current, pairs.previous
+    note, note_before = _leading_note(current, tonic), _leading_note(previous, tonic)
+    has_note = (current >= 0) & (current % 12 == note[:, None])
+    had_note = (previous >= 0) & (previous % 12 == note_before[:, None])
     is_same = (note == note_before) & (has_note == had_note).all(1)
     return (has_note.sum(1) > 1) & ~is_same, has_note
 
 
 def _leading_note(chords: np.ndarray, tonic: int | np.ndarray) -> np.ndarray:
-    """(N,) pitch class of the leading note of each chord (N, 4), -1 unless it is a dominant."""
+    """(N,) pitch class of the leading note of each chord (N, 4); -1 if it is no dominant."""
     classes, leading = _classes(chords), np.full(len(chords), -1)
     for root in range(12):
         leading[classes == _bits(root, root + 4, root + 10)] = (root + 4) % 12
@@ -274,7 +274,7 @@ def _leading_note(chords: np.ndarray, tonic: int | np.ndarray) -> np.ndarray:
 
 
 def _bits(*classes: int) -> int:
-    """Encode a set of pitch classes as a number with a bit for each."""
+    """Encode a set of pitch classes as an integer with a bit for each."""
     return sum(1 << c % 12 for c in classes)
 
 
@@ -283,10 +283,9 @@ def _classes(chords: np.ndarray) -> np.ndarray:
     return np.bitwise_or.reduce(np.where(chords >= 0, 1 << chords % 12, 0), axis=1)
 
 
-def _stationary(changed: np.ndarray) -> Iterator[tuple[int, int, int]]:
-    """(voice, first step, number of steps) of each stretch in which a voice stays while others
-    move: from a change of this voice to the last change of another voice before its next change.
-    """
+def _standstills(changed: np.ndarray) -> Iterator[tuple[int, int, int]]:
+    """(voice, first step, number of steps) of each span in which a voice stays while others move:
+    from a change of this voice to the last change of another voice before its own next change."""
     for voice in range(4):
         others = np.flatnonzero(np.delete(changed, voice, 1).any(1))
         bounds = [0, *np.flatnonzero(changed[:, voice]).tolist(), len(changed)]
@@ -304,15 +303,16 @@ def ending(pitches: np.ndarray) -> tuple[bool, str]:
     return bool(len(sounding) and _triads(sounding[-1:])[0]), cadence
 
 
-def closes(pitches: np.ndarray) -> bool:
-    """Whether a piece (T, 4) ends with a cadence to a triad in root position."""
+def ends_with_cadence(pitches: np.ndarray) -> bool:
+    """Whether a piece (T, 4) ends with a cadence on a triad in root position."""
     final_triad, cadence = ending(pitches)
     return final_triad and cadence != "none"
 
 
-def closes_on(chords: np.ndarray, previous_class: np.ndarray) -> np.ndarray:
-    """(N,) whether the last ``chords`` (N, 4) make a cadence, as in :func:`closes`, after a bass on
-    ``previous_class`` (N,), the last pitch class that differs from that of the chord, or -1."""
+def make_cadence(chords: np.ndarray, previous_class: np.ndarray) -> np.ndarray:
+    """(N,) whether the last ``chords`` (N, 4) make a cadence (:func:`ends_with_cadence`).
+    ``previous_class`` (N,) is the last pitch class of the bass before that of the chord; -1: none.
+    """
     interval = (chords[:, 3] - previous_class) % 12
     return _triads(chords) & (previous_class >= 0) & np.isin(interval, list(_CADENCES))
 
@@ -325,7 +325,7 @@ def _triads(chords: np.ndarray) -> np.ndarray:
 
 
 def last_two_bass_classes(bass: np.ndarray) -> tuple[int, int]:
-    """The last two different pitch classes of a bass (T,), the last first; -1 if missing."""
+    """The last two distinct pitch classes of a bass (T,), the last one first; -1 if missing."""
     classes = bass[bass >= 0] % 12
     others = classes[classes != classes[-1]] if len(classes) else classes
     return int(classes[-1]) if len(classes) else -1, int(others[-1]) if len(others) else -1

@@ -72,7 +72,7 @@ def test_a_harmonised_file_keeps_its_melody_and_the_rest_before_it(rest, drums):
     grid[opening:, 1:] = lower
     tied = np.zeros(grid.shape, bool)
     tied[opening + 1 :, 1:] = True
-    written = it.harmonised(Grid(grid, tied))
+    written = it.to_score(Grid(grid, tied))
     soprano = written.notes[written.notes["track"] == 0]
     for name in ("start", "end", "pitch"):
         np.testing.assert_allclose(soprano[name], given.notes[name])
@@ -123,8 +123,8 @@ def by_loops(form, it, table):
         total += table[opening, voice] >= 0 and above not in (bass if voice == 3 else chord)
     if form.ends_on_tonic:
         total += 3 * (table[-1, 3] % 12 != tonic)
-    for _, stop in form.phrases:
-        total += not voice_leading.closes(table[:stop])
+    for _, stop in form.phrase_ends:
+        total += not voice_leading.ends_with_cadence(table[:stop])
     for voice in (1, 2, 3):
         changes = [0] * 4  # where each voice changed last
         for step in range(1, len(table)):
@@ -168,7 +168,7 @@ WALTZ = [("G5", 2), ("E5", 1), ("D5", 2), ("F5", 1), ("E5", 1), ("D5", 1), ("C5"
 )
 def test_phrases_end_on_the_long_notes_of_every_fourth_or_second_bar(line, pickup, meter, ends):
     it = Tune.of(tune(line, pickup, meter))
-    begins = [start / 4 for start, _ in it.phrases()]
+    begins = [start / 4 for start, _ in it.phrase_ends()]
     assert begins == [pickup % 1 + end for end in ends]
 
 
@@ -180,7 +180,7 @@ def test_a_pick_up_may_be_a_short_bar_with_a_meter(opening):
     it = Tune.of(dataclasses.replace(tune(line), meters=[(0, *opening), (QUARTER, 3, 4)]))
     assert it.bar == plain.bar == 12
     assert [it.position_name(step) for step in (0, 4)] == ["bar 0 beat 1", "bar 1 beat 1"]
-    begins = [[t.first + start for start, _ in t.phrases()] for t in (it, plain)]
+    begins = [[t.first + start for start, _ in t.phrase_ends()] for t in (it, plain)]
     assert begins[0] == [start - 8 for start in begins[1]] == [40, 88]
 
 
@@ -202,9 +202,9 @@ def test_any_voice_and_several_voices_can_be_given():
 def test_phrases_end_at_fermatas_or_in_the_requested_bars():
     plain = tune(TWO_BARS * 3)
     marked = dataclasses.replace(plain, fermatas=(2 * QUARTER, 8 * QUARTER, 22 * QUARTER))
-    assert Tune.of(marked).phrases() == [(8, 12), (32, 36)]  # the last note ends no phrase
-    assert Tune.of(marked, ends=[2, 5]).phrases() == [(24, 32), (76, 80)]
+    assert Tune.of(marked).phrase_ends() == [(8, 12), (32, 36)]  # the last note ends no phrase
+    assert Tune.of(marked, ends=[2, 5]).phrase_ends() == [(24, 32), (76, 80)]
     later = dataclasses.replace(marked.shifted(QUARTER), tempos=plain.tempos)
-    assert Tune.of(later).phrases() == [(8, 12), (32, 36)]
+    assert Tune.of(later).phrase_ends() == [(8, 12), (32, 36)]
     with pytest.raises(UserError, match="phrase_ends=7: expected bars of 1-6"):
         Tune.of(plain, ends=[2, 7])

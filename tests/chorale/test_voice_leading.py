@@ -114,9 +114,8 @@ def test_checks_of_pairs_and_leaps_against_plain_loops(pitches):
                 elif abs(c - d) % 12 == size and (i, j) == (0, 3) and abs(c - a) > 2:
                     expected.add((t, (i, j), f"hidden {name}"))
     others = ("outside its range", "doubled leading note", "stuck voice")
-    assert {
-        tuple(f) for f in v.faults(Grid.from_pitches(pitches)) if f.kind not in others
-    } == expected
+    faults = v.faults(Grid.from_pitches(pitches))
+    assert {tuple(fault) for fault in faults if fault.kind not in others} == expected
 
 
 @settings(max_examples=25)
@@ -166,7 +165,7 @@ def test_faults_id_by_id_are_those_of_the_whole_piece(ties, data):
             expected[fault.step, fault.voices[-1]] += 1
     for step in range(len(grid)):
         before = grid.pitches[step - 1] if step else np.full(4, -1)
-        pair = v.Steps(before[None], grid.pitches[step][None], np.zeros((1, 4), bool))
+        pair = v.ChordPairs(before[None], grid.pitches[step][None], np.zeros((1, 4), bool))
         expected[step, 3] += v.leading_notes(pair, v.tonic(grid.pitches[:step]))[0][0]
     assert np.reshape(costs, (-1, 4)).tolist() == expected.tolist()
 
@@ -191,4 +190,4 @@ def test_a_piece_that_the_model_ends_closes():
     ended = [piece for piece in pieces if piece.ended == "model"]
     assert ended
     for piece in ended:
-        assert v.closes(tokenizer.decode_grid(piece.ids).pitches)
+        assert v.ends_with_cadence(tokenizer.decode_grid(piece.ids).pitches)

@@ -78,9 +78,8 @@ def test_dangling_references_rom_samples_and_absurd_rates_are_left_out(tmp_path)
 def test_a_file_that_is_no_sound_font_gets_one_sentence(spoil, why, tmp_path):
     path = f.build(tmp_path / "x.sf2", [f.sine()])
     path.write_bytes(spoil(path.read_bytes()))
-    with pytest.raises(
-        UserError, match=rf"^soundfont=.*x\.sf2: expected an SF2 or SF3 file \(.*{why}"
-    ):
+    sentence = rf"^soundfont=.*x\.sf2: expected an SF2 or SF3 file \(.*{why}"
+    with pytest.raises(UserError, match=sentence):
         SoundFont(path)
 
 

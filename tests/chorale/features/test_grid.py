@@ -64,10 +64,8 @@ def test_ages_and_matches_are_what_loops_find(seed: int) -> None:
     places = torch.arange(ids.shape[1]).expand_as(ids)
     found = note_ages.ages(ids, places, VOICES)
     matches = [
-        torch.stack(
-            repeats.longest_match(ids, places, VOICES, ids.shape[1], one_voice=one_voice), 2
-        )
-        for one_voice in (False, True)
+        torch.stack(repeats.longest_match(ids, places, VOICES, ids.shape[1], one_voice=one), 2)
+        for one in (False, True)
     ]
     for row in range(2):
         numbers, where = ids[row].tolist(), places[row].tolist()
