@@ -1,4 +1,4 @@
-"""Features for models of chorales, computed from the voices so far; each file has its C++."""
+"""Features for models of chorales, computed from the voices so far; each has a C++ header, too."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from musictx.tokens.tokenizer import Tokenizer
 
 
 class VoiceFeature(Feature):
-    """A feature of ``voices`` that are written in turn, a token a step each: place 0 of a piece is
-    its beginning, place i a note of voice (i - 1) mod voices. ``pitches`` are the pitches of ids,
-    as ranges [first, stop, value]; other ids have none."""
+    """A feature for ``voices`` interleaved voices with one token per step each: position 0 opens a
+    piece, position i is a note of voice (i - 1) mod voices. ``pitches`` are the pitches of
+    ids, as ranges [first, stop, value]; other ids have none."""
 
     def __init__(self, size: int, voices: int = 0, pitches: Sequence[list[int]] = ()) -> None:
         super().__init__()
@@ -29,16 +29,16 @@ class VoiceFeature(Feature):
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
         if not tokenizer.voices:
             raise ConfigError(
-                f"model.features={cls.name}: expected tokenizer=chorale, whose voices take turns, "
-                f"not {tokenizer.name}"
+                f"model.features={cls.name}: expected a tokenizer with interleaved voices "
+                f"(chorale), not {tokenizer.name}"
             )
         return {"voices": tokenizer.voices, "pitches": [tokenizer.vocabulary.row("pitch")]}
 
     def last_notes(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
-        """(B, T): the last id of the voice that is next after each of ``ids``, -1 for none; the
+        """(B, T): the last id of the voice that comes next after each of ``ids``; -1: none. The
         arguments are those of :meth:`Feature.read`."""
         all_ids, all_places = joined(ids, earlier, places)
-        return lagged(all_ids.masked_fill(all_places < 1, -1), places, [self.voices - 1])[0]
+        return values_at_lags(all_ids.masked_fill(all_places < 1, -1), places, [self.voices - 1])[0]
 
 
 def look_up(table: Tensor, ids: Tensor) -> Tensor:
@@ -46,29 +46,24 @@ def look_up(table: Tensor, ids: Tensor) -> Tensor:
     return table[ids.clamp(min=0)].masked_fill(ids < 0, -1)
 
 
-def span_of(pitches: Tensor) -> int:
-    """The largest difference of two ``pitches``; negative values are not pitches."""
-    pitched = pitches[pitches >= 0]
-    return int(pitched.max() - pitched.min()) if len(pitched) else 0
+def pitch_span(pitches: Tensor) -> int:
+    """The largest interval between two of ``pitches``; negative values are not pitches."""
+    pitches = pitches[pitches >= 0]
+    return int(pitches.max() - pitches.min()) if len(pitches) else 0
 
 
 def interval_rows(later: Tensor, earlier: Tensor, span: int) -> Tensor:
-    """The rows of intervals in a table of 2 ``span`` + 2 rows.
-
-    Row 0 is for a missing pitch (negative), row 1 + ``span`` + later - earlier for an interval. The
-    two tensors are broadcast.
-    """
+    """The rows of intervals in a table of 2 ``span`` + 2 rows: 0 if a pitch is missing (negative),
+    else 1 + ``span`` + later - earlier. The two tensors are broadcast."""
     return (later - earlier + span + 1).masked_fill((later < 0) | (earlier < 0), 0)
 
 
-def lagged(values: Tensor, places: Tensor, lags: Iterable[int]) -> Tensor:
-    """(lags, B, T): for each lag n the ``values`` (B, N) n tokens before each of the last T tokens;
-    -1 before the beginning of the piece.
-
-    ``places`` (B, T) are the places of the last T tokens in their pieces.
+def values_at_lags(values: Tensor, places: Tensor, lags: Iterable[int]) -> Tensor:
+    """(lags, B, T): for each lag n the ``values`` (B, N) n tokens before each of the last T tokens,
+    whose positions in their pieces are ``places`` (B, T); -1 before the beginning of the piece.
     """
-    count, back = places.shape[1], max(lags := list(lags))
-    padded = F.pad(values, (back, 0), value=-1)
+    count, longest = places.shape[1], max(lags := list(lags))
+    padded = F.pad(values, (longest, 0), value=-1)
     stop = padded.shape[1]
     entries = [padded[:, stop - count - n : stop - n].masked_fill(places < n, -1) for n in lags]
     return torch.stack(entries)

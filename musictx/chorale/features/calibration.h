@@ -1,4 +1,4 @@
-// For one new token what calibration.py computes, and what it is compared with.
+// What calibration.py computes, for one new token.
 #pragma once
 #include "feature.h"
 
@@ -6,7 +6,7 @@ namespace {
 
 struct Calibration : Feature {
   static constexpr int64_t EOS = 2;  // as in tokens/vocab.py
-  const float *scale, *hold, *end;   // the first two by place, `kinds` in turn
+  const float *scale, *hold, *end;   // the first two have `kinds` entries
   int64_t voices, kinds;
 
   void score(const History& past, const None&, const float*, float* logits, int64_t vocabulary) const {

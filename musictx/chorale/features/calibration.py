@@ -1,9 +1,9 @@
 """Calibration of the logits: a temperature and a bias for held notes, fitted on held-out pieces.
 
 A network that was trained for fifteen epochs on a few hundred pieces is overconfident, and its
-voices move slightly too often. Temperature scaling (Guo et al. 2017) corrects that without a change
-of other weights. There is a temperature for each voice and each step of a beat, since voices behave
-differently on the beat and between beats. The fitted numbers are part of the model.
+voices move slightly too often. Temperature scaling (Guo et al. 2017) corrects that without changing
+other weights. There is a temperature for each voice and each step of a beat, since voices behave
+differently on the beat and between beats. The fitted parameters are part of the model.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from musictx.tokens.vocab import EOS
 
 
 class Next(NamedTuple):
-    """The kind of each next token, 0 to voices x phases - 1, and the last id of its voice, -1 if
-    there is none; (B, T) int64 each."""
+    """(B, T) int64 each: the kind of the next token, a pair of its voice and step of the beat as a
+    number from 0 to voices x phases - 1; the last id of its voice, -1 if there is none."""
 
     kind: Tensor
     last: Tensor
@@ -32,15 +32,15 @@ class Next(NamedTuple):
 class CalibrationOptions(Options):
     prefix = "model.features.calibration"
 
-    phases: int = option(4, "steps of a beat, each with its own numbers", low=1, high=64)
+    phases: int = option(4, "steps in a beat, each with parameters of its own", low=1, high=64)
 
 
 class Calibration(VoiceFeature):
     """Calibrated logits, for each voice at each of ``phases`` steps of a beat.
 
     The logits are multiplied by ``scale``; ``hold`` is added to the logit of the last id of the
-    voice, and ``end`` (1,) to that of the end of the piece, which scaling alone would make more
-    likely. This feature must be the last. It has no effect until it is fitted
+    voice, and ``end`` (1,) to that of ``eos``, which scaling alone would make more likely. This
+    feature must be the last one. It has no effect until it is fitted
     (``scripts/reproduce/calibrate.py``).
     """
 

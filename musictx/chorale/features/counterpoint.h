@@ -1,4 +1,4 @@
-// For one new token what counterpoint.py computes, and what it is compared with.
+// What counterpoint.py computes, for one new token.
 #pragma once
 #include "feature.h"
 

@@ -3,9 +3,8 @@
 Counterpoint is taught by such successions: a fifth may follow a sixth but not another fifth. The
 feature ``intervals`` scores each interval by itself, but a parallel fifth consists of two intervals
 and two motions, and a small network does not learn this combination from a few hundred pieces. Here
-each succession has a learned score. Each pitch has a learned score in each voice, too, since a
-network that sees intervals does not know the range of a soprano. No rule is built in: the scores
-are learned from the music.
+each succession has a learned score. So has each pitch in each voice, since a network that sees
+intervals does not know the range of a soprano. No rule is built in.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.chorale.features import VoiceFeature, lagged, look_up
+from musictx.chorale.features import VoiceFeature, look_up, values_at_lags
 from musictx.model.features.base import NativeForm, joined
 
 #: Intervals are taken modulo the octave.
@@ -30,8 +29,8 @@ class Motion(NamedTuple):
 
     voice   (B, T): the voice of the next note
     last    (B, T): its last pitch
-    others  (voices - 1, B, T, 2): the pitches in the previous and in this step of the voice that is
-            n + 1 above the next one
+    others  (voices - 1, B, T, 2): entry n is the voice n + 1 above: its pitches in the previous
+            step and in this step
     """
 
     voice: Tensor
@@ -43,11 +42,11 @@ class Counterpoint(VoiceFeature):
     """Add to the logit of each candidate its score in its voice, and the scores of the successions
     of intervals that it would make.
 
-    A candidate that moves is compared with each voice that has already moved in this step, and the
-    score of the succession is added to its logit. ``scores`` (voices, voices - 1, SUCCESSIONS) are
-    by voice and distance to the voice above; ``notes`` (voices, vocab) are the scores of single
-    candidates. Both begin at zero. Scores are numbers, since vectors multiplied with the state
-    overfit (``scripts/LOG.md``).
+    A candidate that moves is compared with each voice above that has moved in this step, and the
+    score of their succession is added to its logit. ``scores`` (voices, voices - 1, SUCCESSIONS)
+    are by voice and number of voices to the other one; ``notes`` (voices, vocab) are the scores of
+    single candidates. Both begin at zero. They do not depend on the network's output, since vectors
+    multiplied with it overfit (``scripts/LOG.md``).
     """
 
     name = "counterpoint"
@@ -61,8 +60,8 @@ class Counterpoint(VoiceFeature):
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Motion:
         pitch = look_up(self.pitches, joined(ids, earlier, places)[0])
         voices, voice = self.voices, places % self.voices
-        back = lagged(pitch, places, range(2 * voices - 1))
-        # In this step only the voices above the next one are written.
+        back = values_at_lags(pitch, places, range(2 * voices - 1))
+        # In this step, only the voices above the next one have notes yet.
         others = torch.stack([back[voices:], back[: voices - 1]], -1)
         above = torch.arange(1, voices, device=ids.device)[:, None, None]
         return Motion(voice, back[voices - 1], others.masked_fill((voice < above)[..., None], -1))

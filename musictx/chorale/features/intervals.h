@@ -1,4 +1,4 @@
-// For one new token what intervals.py computes, and what it is compared with.
+// What intervals.py computes, for one new token.
 #pragma once
 #include "feature.h"
 

@@ -1,10 +1,10 @@
 """Intervals between notes, for models of voices on a grid.
 
-If voices are written in turn, the tokens before the next note are notes at fixed lags: lag 4 is the
-last note of the same voice, lag 1 the voice above. A melody moves by steps in any key. So each note
-has embeddings of its intervals to earlier notes, and each candidate for the next note has scores of
-its intervals to earlier notes. Relative attention does the same for the order of tokens (Shaw et
-al. 2018): it learns a vector for a difference, not for a place. A model with embeddings of pitches
+With four interleaved voices, earlier notes are at fixed lags from the next note: lag 4 is the last
+note of the same voice, lag 1 the voice above. A melody moves by steps in any key. So each note has
+embeddings of its intervals to earlier notes, and each candidate for the next note has scores of its
+intervals to earlier notes. Relative attention does the same for the order of tokens (Shaw et al.
+2018): it learns a vector for a difference, not for a position. A model with embeddings of pitches
 alone must learn each interval again in every key.
 """
 
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges, token_coordinates
-from musictx.chorale.features import interval_rows, lagged, look_up, span_of
+from musictx.chorale.features import interval_rows, look_up, pitch_span, values_at_lags
 from musictx.config.checks import option
 from musictx.model.features.base import Feature, NativeForm, Options
 from musictx.tokens.tokenizer import Tokenizer
@@ -62,9 +62,9 @@ class Intervals(Feature):
     pitches   the pitch of each id, as ranges [first, stop, value]; other ids have none
     dropout   the probability in training that an interval of a note is left out
 
-    Inputs and outputs have a table for each lag, (2 span + 2, width), with the rows of
-    :func:`interval_rows`, where span is the largest difference of pitches. The tables of
-    ``outputs`` begin at zero.
+    Inputs and outputs have a table (2 span + 2, width) for each lag, with the rows of
+    :func:`interval_rows`, where span is the largest interval. The tables of ``outputs`` begin at
+    zero.
 
     Transposed copies of a piece have the same intervals, so transposition does not keep the input
     embeddings from overfitting within a few epochs; ``dropout`` does.
@@ -90,7 +90,7 @@ class Intervals(Feature):
         self.register_tables(pitches=ranges("pitches", size, pitches, -1))
         self.input_lags, self.output_lags = list(inputs), list(outputs)
         self.lookback = max(*self.input_lags, *self.output_lags, 1)
-        self.span = span_of(self.pitches)
+        self.span = pitch_span(self.pitches)
         shape = (2 * self.span + 2, width)
         std = 0.5 * width**-0.5  # as large as the embeddings (MusicTransformer._initialise)
         self.inputs = nn.ParameterList(nn.Parameter(torch.randn(shape) * std) for _ in inputs)
@@ -102,17 +102,15 @@ class Intervals(Feature):
         return {"pitches": coordinates["pitches"]}
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
-        """(1 + longest lag, B, T): the pitch of the token n before each of ``ids``; -1 for none.
-
-        ``earlier`` (B, N) are the cached ids before ``ids`` (B, T), -1 for a missing id; ``places``
-        (B, T) are places in pieces: pitches before the beginning of a piece are -1.
+        """(1 + longest lag, B, T): entry n is the pitch n tokens before each of ``ids``; -1 if it
+        has no pitch or is before the beginning of the piece. Arguments as in :meth:`Feature.read`.
         """
         pitch = look_up(self.pitches, torch.cat([earlier, ids], 1))
-        return lagged(pitch, places, range(self.lookback + 1))
+        return values_at_lags(pitch, places, range(self.lookback + 1))
 
     def embed(self, x: Tensor, before: Tensor) -> Tensor:
-        """Add to ``x`` (B, T, width) the embeddings of the intervals between each note and earlier
-        notes, whose pitches are ``before`` (1 + longest lag, B, T)."""
+        """``x`` (B, T, width) plus the embeddings of the intervals between each note and earlier
+        notes; ``before`` is the result of :meth:`read`."""
         for lag, table in zip(self.input_lags, self.inputs):
             vectors = F.embedding(interval_rows(before[0], before[lag], self.span), table)
             if self.training and self.dropout:  # whole vectors, not channels
@@ -121,8 +119,8 @@ class Intervals(Feature):
         return x
 
     def score(self, logits: Tensor, x: Tensor, before: Tensor) -> Tensor:
-        """Add to ``logits`` (B, T, vocab), for each lag, <x, vector of the interval between the
-        candidate and the note ``lag`` before it>; nothing if there is no such interval."""
+        """``logits`` (B, T, vocab) plus, for each lag, <x, vector of the interval between the
+        candidate and the note ``lag`` before it>, or 0 if one of them has no pitch."""
         candidates = self.pitches.expand(*x.shape[:2], -1)
         total = logits
         for lag, table in zip(self.output_lags, self.outputs):

@@ -1,4 +1,4 @@
-// Notes are read wrong in training only: nothing to do in a step of decoding.
+// Noise is added only in training: nothing to do in a step of decoding.
 #pragma once
 #include "feature.h"
 

@@ -1,6 +1,6 @@
 """Token noise: in training some notes are changed by one or two semitones, and others are hidden.
 
-So the network never reads the same bar twice and learns not to rely on a single note, which helps
+So the network never reads the same bar twice and learns not to rely on single notes, which helps
 after a wrong note of its own. The targets have no noise.
 """
 
@@ -39,10 +39,10 @@ class NoiseOptions(Options):
 
 
 class TokenNoise(VoiceFeature):
-    """In training, move each note by 1 or 2 semitones, up or down, with probability ``share``, and
-    replace it by ``pad`` with a probability that is drawn for each row from 0 to ``hidden``.
+    """In training, moves each note by 1 or 2 semitones, up or down, with probability ``share``, and
+    replaces it with ``pad`` with a probability that is drawn for each row from 0 to ``hidden``.
 
-    Neighbouring pitches have neighbouring ids. A note does not move if the new id is not a note.
+    Successive pitches have successive ids. A note does not move if the new id is not a note.
     """
 
     name = "token_noise"
@@ -56,7 +56,7 @@ class TokenNoise(VoiceFeature):
         self.share, self.hidden = share, hidden
 
     def disturb(self, ids: Tensor) -> Tensor:
-        """``ids`` (B, T) int64 with noise."""
+        """``ids`` (B, T) int64; in training with noise."""
         if not self.training:
             return ids
         choice = torch.randint(4, ids.shape, device=ids.device)

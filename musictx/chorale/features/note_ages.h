@@ -1,4 +1,4 @@
-// For one new token what note_ages.py computes, and what it is compared with.
+// What note_ages.py computes, for one new token.
 #pragma once
 #include "feature.h"
 

@@ -1,8 +1,8 @@
 """The age of each voice's note: for how many steps the voice has held it.
 
-If voices are written in turn, a token a step each, a held note is the same id again. Its age is a
-sum over the past that attention would have to compute at each step. This feature adds embeddings of
-the ages of all voices at the input and before the output (repetition counts as in TonicNet, Peracha
+With interleaved voices and one token per step each, a held note repeats its id. Its age is a sum
+over the past that attention would have to compute at each step. This feature adds embeddings of the
+ages of all voices at the input and before the output (as the repetition counts in TonicNet, Peracha
 2020, section 3).
 """
 
@@ -14,16 +14,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.chorale.features import VoiceFeature, lagged
+from musictx.chorale.features import VoiceFeature, values_at_lags
 from musictx.model.features.base import NativeForm, joined
 
-#: Ages from 1 to this many steps have an embedding each; older notes share the last.
+#: Ages from 1 to this many steps have an embedding each; older notes share the last one.
 AGES = 16
 
 
 class NoteAges(VoiceFeature):
-    """Embeddings of the ages of the last notes of all voices. Both tables have a row for each next
-    voice, each lag and each age."""
+    """Embeddings of the ages of the last notes of all voices. Both tables have a row for each
+    combination of next voice, lag of the note in tokens, and age (0: none)."""
 
     name = "ages"
 
@@ -38,7 +38,7 @@ class NoteAges(VoiceFeature):
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
         """(B, T, voices) int64: the rows of both tables."""
         age = ages(*joined(ids, earlier, places), self.voices)
-        back = lagged(age, places, range(self.voices)).clamp(min=0).movedim(0, -1)
+        back = values_at_lags(age, places, range(self.voices)).clamp(min=0).movedim(0, -1)
         lag = torch.arange(self.voices, device=ids.device)
         return (places[..., None] % self.voices * self.voices + lag) * (AGES + 1) + back
 
@@ -53,20 +53,20 @@ class NoteAges(VoiceFeature):
 
 
 def ages(ids: Tensor, places: Tensor, voices: int) -> Tensor:
-    """(B, N) the number of steps, 1 to AGES, for which its voice has held the note of each id; 0
+    """(B, N) the number of steps, 1 to AGES, for which the voice of each id has held its note; 0
     for the first id of a piece and for missing ids (-1)."""
     same = torch.zeros_like(ids, dtype=torch.bool)
     same[:, voices:] = (ids[:, voices:] == ids[:, :-voices]) & (ids[:, voices:] >= 0)
     same &= places > voices
-    age = runs(same, voices) // voices + 1
+    age = run_lengths(same, voices) // voices + 1
     return age.clamp(max=AGES).masked_fill((places <= 0) | (ids < 0), 0)
 
 
-def runs(true: Tensor, stride: int) -> Tensor:
-    """(..., N) int64: ``stride`` times the length of the run of true values at the places n,
-    n - stride, n - 2 stride, ...; 0 where ``true`` is false at n."""
-    total = true.shape[-1]
-    lanes = F.pad(true, (0, -total % stride)).unflatten(-1, (-1, stride)).transpose(-1, -2)
-    index = torch.arange(1, lanes.shape[-1] + 1, device=true.device, dtype=torch.int32)
+def run_lengths(mask: Tensor, stride: int) -> Tensor:
+    """(..., N) int64: ``stride`` times the number of successive true values of ``mask`` (..., N) at
+    the indices n, n - stride, n - 2 stride, ...; 0 where ``mask`` is false at n."""
+    total = mask.shape[-1]
+    lanes = F.pad(mask, (0, -total % stride)).unflatten(-1, (-1, stride)).transpose(-1, -2)
+    index = torch.arange(1, lanes.shape[-1] + 1, device=mask.device, dtype=torch.int32)
     run = (index - (index * ~lanes).cummax(-1).values) * stride
     return run.transpose(-1, -2).flatten(-2)[..., :total].long()

@@ -1,11 +1,11 @@
-// For one new token what repeats.py computes, and what it is compared with.
+// What repeats.py computes, for one new token.
 #pragma once
 #include "predicted.h"
 
 namespace {
 
 struct Repeats : Predicted {
-  using Seen = Predictions<2>;  // of all voices; of the next voice alone
+  using Seen = Predictions<2>;  // from all voices; from the next voice alone
   struct Match {
     int64_t id, steps;
   };

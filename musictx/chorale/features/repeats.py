@@ -3,8 +3,8 @@
 Music repeats itself, and a model that was trained on little music gives repetitions too little
 probability: in chorales a passage that occurred before continues as before in 98.7 % of steps. For
 each token, this feature finds the longest passage that ends with it and occurred earlier in the
-piece, once in all voices and once in the next voice alone; a learned score is added to the logit of
-the note that followed then.
+piece: once for all voices, once for the next voice alone. A learned score is added to the logit of
+the note that followed the earlier passage.
 
 Related: the neural cache (Grave et al. 2017), the short-term model of Pearce and Wiggins (2004).
 """
@@ -18,19 +18,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.chorale.features import VoiceFeature, interval_rows, look_up, span_of
-from musictx.chorale.features.note_ages import runs
+from musictx.chorale.features import VoiceFeature, interval_rows, look_up, pitch_span
+from musictx.chorale.features.note_ages import run_lengths
 from musictx.config.checks import option
 from musictx.model.features.base import NativeForm, Options, joined
 from musictx.model.features.predicted import Predicted, Predictions
 
-#: Longer passages than this count as this long.
+#: Passages longer than this count as this long.
 MOST_STEPS = 64
-#: A passage has at least so many steps, and at least so many changes of notes, in all voices or in
-#: a single voice: held notes alone do not predict the continuation.
+#: The least number of steps of a passage, and of note changes in it, for all voices and for a
+#: single voice: held notes alone do not predict the continuation.
 SHORTEST = {"all": 4, "voice": 8}
 CHANGES = {"all": 4, "voice": 3}
-#: Classes of length: 0 for no passage, then 1, 2-3, 4-7, ..., 64 and more steps.
+#: Number of classes of length: no passage, then 1, 2-3, 4-7, ..., 64 or more steps.
 CLASSES = 8
 
 
@@ -59,10 +59,10 @@ class Repeats(VoiceFeature, Predicted):
 
     dropout   the probability in training that a match is left out
 
-    For both kinds of match, these are added at the input: ``lengths`` (2, classes, width) by the
-    length of the passage, and ``intervals`` (2, 2 span + 2, width) by the interval from the last
-    note of the next voice to the predicted note. <x, ``scores``> of the class of the length is
-    added to the logit of the predicted id.
+    Added at the input, for both kinds of match: a vector of ``lengths`` (2, classes, width) by the
+    length of the passage, and one of ``intervals`` (2, 2 span + 2, width) by the interval from the
+    last note of the next voice to the predicted note. Added to the logit of the predicted id: <x,
+    the vector of ``scores`` by the length>.
     """
 
     name = "repeats"
@@ -72,7 +72,7 @@ class Repeats(VoiceFeature, Predicted):
     def __init__(self, size: int, width: int, *, dropout: float = 0.0, **grid: Any) -> None:
         super().__init__(size, **grid)
         self.dropout = dropout
-        self.span = span_of(self.pitches)
+        self.span = pitch_span(self.pitches)
         std = 0.25 * width**-0.5
         self.lengths = nn.Parameter(torch.randn(2, CLASSES, width) * std)
         self.intervals = nn.Parameter(torch.randn(2, 2 * self.span + 2, width) * std)
@@ -83,21 +83,21 @@ class Repeats(VoiceFeature, Predicted):
         count = ids.shape[1]
         predicted, trust = [], []
         for one_voice in (False, True):
-            found, steps = longest_match(
+            match, steps = longest_match(
                 all_ids, all_places, self.voices, count, one_voice=one_voice
             )
             if self.training and self.dropout:
-                kept = torch.rand(ids.shape, device=ids.device) >= self.dropout
-                found, steps = found * kept, steps * kept
-            predicted.append(found)
+                mask = torch.rand(ids.shape, device=ids.device) >= self.dropout
+                match, steps = match * mask, steps * mask
+            predicted.append(match)
             trust.append(length_class(steps))
         last = self.last_notes(ids, earlier, places)
         field = torch.zeros_like(ids)
         return RepeatState(torch.stack(predicted, 2), torch.stack(trust, 2), field, last)
 
     def embed(self, x: Tensor, seen: RepeatState) -> Tensor:
-        old = look_up(self.pitches, seen.last)
-        row = interval_rows(self.pitches[seen.ids], old[..., None], self.span)
+        last_pitch = look_up(self.pitches, seen.last)
+        row = interval_rows(self.pitches[seen.ids], last_pitch[..., None], self.span)
         for kind, table in enumerate(self.intervals):
             trust = seen.trust[..., kind]
             vector = F.embedding(row[..., kind], table) * (trust > 0)[..., None]
@@ -126,13 +126,13 @@ def length_class(steps: Tensor) -> Tensor:
 def longest_match(
     ids: Tensor, places: Tensor, voices: int, count: int, *, one_voice: bool
 ) -> tuple[Tensor, Tensor]:
-    """The longest repeated passage that ends with each of the last ``count`` of ``ids`` (B, N), as
-    (B, count) int64: the id that followed the earlier passage, and the steps of the passage; 0
-    where no passage is repeated.
+    """Find the longest repeated passage that ends with each of the last ``count`` ``ids`` (B, N).
+    Return the id that followed the earlier passage, and the steps of the passage, (B, count) int64
+    each; 0 where no passage is repeated.
 
-    The ids up to a place are compared with the ids a whole number of steps earlier in the same
-    piece (``places`` as in :meth:`Feature.read`, negative if unknown); the later of two equally
-    long matches is used. With ``one_voice`` only ids of the next voice are compared.
+    The ids up to a position are compared with the ids a whole number of steps earlier in the same
+    piece (``places`` as in :meth:`Feature.read`, negative if unknown). Of equally long passages the
+    latest counts. With ``one_voice`` only ids of the next voice are compared.
     """
     total, kind = ids.shape[1], "voice" if one_voice else "all"
     stride, shift = (voices, voices - 1) if one_voice else (1, 0)
@@ -143,18 +143,18 @@ def longest_match(
     equal = ids[:, earlier.clamp(min=0)] == ids[:, None, begin:]
     equal &= (places[:, None, begin:] > lags[:, None]) & (earlier >= 0)
     now = torch.arange(total - count, total, device=ids.device)
-    ends = now - shift  # the last place of a passage
-    if count == 1:  # while decoding: one run instead of the runs at every place
-        run = _run_at(equal, total - 1 - shift - begin, stride)[..., None]
+    ends = now - shift  # the last index of a passage
+    if count == 1:  # while decoding: the run at one index instead of all
+        run = _run_length_at(equal, total - 1 - shift - begin, stride)[..., None]
     else:
-        run = runs(equal, stride)[..., (ends - begin).clamp(min=0)]
+        run = run_lengths(equal, stride)[..., (ends - begin).clamp(min=0)]
     run = run.clamp(max=MOST_STEPS * voices)
     nearer_first = torch.arange(len(lags), 0, -1, device=ids.device)[:, None]
     which = (run * (len(lags) + 1) + nearer_first).argmax(1)
     length = run.gather(1, which[:, None]).squeeze(1) * (ends >= 0)
-    moved = torch.zeros_like(ids)
-    moved[:, voices:] = ids[:, voices:] != ids[:, :-voices]
-    sums = F.pad(_sums(moved, stride), (stride, 0))  # entry n + stride: up to place n
+    is_change = torch.zeros_like(ids)
+    is_change[:, voices:] = ids[:, voices:] != ids[:, :-voices]
+    sums = F.pad(_sums(is_change, stride), (stride, 0))  # entry n + stride: up to index n
     last = (ends + stride).clamp(min=0)
     changes = sums[:, last] - sums.gather(1, (last - length).clamp(min=0))
     is_match = (length >= SHORTEST[kind] * voices) & (changes >= CHANGES[kind])
@@ -162,16 +162,16 @@ def longest_match(
     return ids.gather(1, source).clamp(min=0) * is_match, length // voices * is_match
 
 
-def _run_at(true: Tensor, end: int, stride: int) -> Tensor:
-    """(...) int64: :func:`runs` at the place ``end`` alone."""
-    back = true[..., : max(end, 0) + 1].flip(-1)[..., ::stride]
+def _run_length_at(mask: Tensor, end: int, stride: int) -> Tensor:
+    """(...) int64: :func:`run_lengths` at the index ``end`` alone."""
+    back = mask[..., : max(end, 0) + 1].flip(-1)[..., ::stride]
     broken = (~back).to(torch.uint8)
     length = torch.where(back.all(-1), back.shape[-1], broken.argmax(-1))
     return length * stride
 
 
 def _sums(numbers: Tensor, stride: int) -> Tensor:
-    """Cumulative sums along ``numbers`` (B, N), each over every ``stride``-th place only."""
+    """Cumulative sums along ``numbers`` (B, N), each over every ``stride``-th entry only."""
     total = numbers.shape[-1]
     lanes = F.pad(numbers, (0, -total % stride)).unflatten(-1, (-1, stride))
     return lanes.cumsum(-2).flatten(-2)[..., :total]
