@@ -130,7 +130,7 @@ def _incipit(score: Score) -> bytes:
 
 
 def _content(score: Score) -> frozenset[tuple[float, float, int]]:
-    """(start, end, pitch) of every note, in seconds and in semitones from the first soprano note."""
+    """(start, end, pitch) of every note, in seconds and semitones from the first soprano note."""
     origin = int(score.notes["pitch"][score.notes["track"] == 0][0])
     starts, ends = np.round(score.notes["start"], 3), np.round(score.notes["end"], 3)
     pitches = score.notes["pitch"].astype(int) - origin

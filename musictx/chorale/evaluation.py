@@ -159,7 +159,7 @@ def harmonised(bundle: Bundle, pieces: Sequence[Chorale], config: CompareConfig)
 
 
 def standard_error(counts: np.ndarray, bars: np.ndarray, seed: int) -> float:
-    """The bootstrap standard error of 100 sum(counts) / sum(bars); nan for fewer than two pieces."""
+    """Bootstrap standard error of 100 sum(counts) / sum(bars); nan for fewer than two pieces."""
     if len(counts) < 2:
         return float("nan")
     chosen = np.random.default_rng(seed).integers(0, len(counts), (RESAMPLES, len(counts)))
