@@ -26,10 +26,10 @@ from musictx.hydra_config import compose
 from musictx.notes import Score
 from musictx.options import make_config
 from musictx.sampling.constraints import Penalty
-from musictx.sampling.constraints import checked as checked_penalties
+from musictx.sampling.constraints import validated as validated_penalties
 from musictx.sampling.events import OnEvent
 from musictx.sampling.processors import Processor
-from musictx.sampling.processors import checked as checked_processors
+from musictx.sampling.processors import validated as validated_processors
 from musictx.sampling.sample import Sample
 from musictx.sampling.stream import Stream
 
@@ -87,20 +87,20 @@ def generate(
     config = make_config("generate", options, without=EXCLUDED)
     music: Score | list[Score] | None = None
     if isinstance(primer, list):
-        music = [music_of(one, f"primer[{number}]") for number, one in enumerate(primer)]
+        music = [to_score(one, f"primer[{number}]") for number, one in enumerate(primer)]
     elif primer is not None:
-        music = music_of(primer, "primer")
+        music = to_score(primer, "primer")
     if music == []:
         raise UserError("primer=[]: expected a piece of music, or several")
     first = music[0] if isinstance(music, list) else music
     return generating.generate(
-        model_of(model, in_bars=suits_bars(config, first)),
+        load_model(model, in_bars=suits_bars(config, first)),
         config,
         music,
         seed=_seeds(seed, music),
         **functions,
-        progress=checked_function("progress", progress),
-        on_event=checked_function("on_event", on_event),
+        progress=check_function("progress", progress),
+        on_event=check_function("on_event", on_event),
     )
 
 
@@ -131,10 +131,10 @@ def stream(
     without = [f.name for f in fields(GenerateConfig) if f.name not in STREAM_OPTIONS]
     config = make_config("generate", options, without=without)
     return generating.stream(
-        model_of(model),
+        load_model(model),
         config,
-        None if primer is None else music_of(primer, "primer"),
-        seed=seed_of(seed),
+        None if primer is None else to_score(primer, "primer"),
+        seed=check_seed(seed),
         **functions,
     )
 
@@ -164,7 +164,7 @@ def infill(
         (piece,) = musictx.infill("song.mid", "song", begin=5, end=8, tracks="Bass")
     """
     config = make_config("infill", {"begin": begin, "end": end, **options}, without=EXCLUDED)
-    return _compose_task(music_of(music, "music"), model, config, seed, progress, on_event)
+    return _compose_task(to_score(music, "music"), model, config, seed, progress, on_event)
 
 
 def accompany(
@@ -192,7 +192,7 @@ def accompany(
     config = make_config("accompany", {"chords": chords, **options}, without=EXCLUDED)
     if melody is None and chords is None:
         raise UserError("melody=None: expected a melody, or chords='| C | Am7 F | G |'")
-    score = Score() if melody is None else music_of(melody, "melody")
+    score = Score() if melody is None else to_score(melody, "melody")
     return _compose_task(score, model, config, seed, progress, on_event)
 
 
@@ -203,11 +203,11 @@ def _compose_task(
     from musictx.apps.tasks import task_of
 
     task = task_of(config, score, ("begin", "end"))
-    listeners: dict[str, Any] = {"on_event": checked_function("on_event", on_event)}
-    if checked_function("progress", progress) is not None:
+    listeners: dict[str, Any] = {"on_event": check_function("on_event", on_event)}
+    if check_function("progress", progress) is not None:
         listeners["progress"] = lambda _, seconds: progress(seconds)
-    bundle = model_of(model, in_bars=suits_bars(config, score))
-    return list(compose_versions(bundle, task, config, seed=seed_of(seed), **listeners))
+    bundle = load_model(model, in_bars=suits_bars(config, score))
+    return list(compose_versions(bundle, task, config, seed=check_seed(seed), **listeners))
 
 
 def log_likelihood(model: Bundle | str | Path, music: Music) -> Likelihood:
@@ -222,7 +222,7 @@ def log_likelihood(model: Bundle | str | Path, music: Music) -> Likelihood:
     """
     from musictx import likelihood
 
-    return likelihood.log_likelihood(model_of(model), music_of(music, "music"))
+    return likelihood.log_likelihood(load_model(model), to_score(music, "music"))
 
 
 def train(*words: str) -> Path:
@@ -234,13 +234,13 @@ def train(*words: str) -> Path:
     """
     from musictx.apps import train as training
 
-    trained = training.run(compose(checked_words("train", words)))
+    trained = training.run(compose(check_words("train", words)))
     if trained.model is None:
         raise UserError("train: a fast_dev_run saves no model; leave trainer.fast_dev_run out")
     return trained.model
 
 
-def checked_words(command: str, words: Sequence[Any]) -> Sequence[str]:
+def check_words(command: str, words: Sequence[Any]) -> Sequence[str]:
     """Return ``words``; raises :class:`UserError` if one of them is not a string."""
     for word in words:
         if not isinstance(word, str):
@@ -251,7 +251,7 @@ def checked_words(command: str, words: Sequence[Any]) -> Sequence[str]:
     return words
 
 
-def model_of(model: Any, *, tokenizer: str | None = None, in_bars: bool = False) -> Bundle:
+def load_model(model: Any, *, tokenizer: str | None = None, in_bars: bool = False) -> Bundle:
     """Return ``model``, loaded if it is a folder or name. ``None``: the model that the command line
     would choose (:func:`musictx.shipped.find_latest`)."""
     if isinstance(model, Bundle):
@@ -266,7 +266,7 @@ def model_of(model: Any, *, tokenizer: str | None = None, in_bars: bool = False)
     return load(model)
 
 
-def music_of(music: Any, name: str) -> Score:
+def to_score(music: Any, name: str) -> Score:
     """Convert ``music``, :data:`Music` or the name of an example, to a Score. Error messages begin
     with ``name``, the name of the argument."""
     if isinstance(music, str) and not os.path.exists(os.path.expanduser(music)):
@@ -277,7 +277,7 @@ def music_of(music: Any, name: str) -> Score:
         raise UserError(f"{name}: {error}") from None
 
 
-def seed_of(seed: Any) -> int:
+def check_seed(seed: Any) -> int:
     """Return ``seed`` if it is valid. ``None``: draw a seed and print it."""
     if seed is None:
         seed = fresh_seed()
@@ -288,12 +288,12 @@ def seed_of(seed: Any) -> int:
 
 def _seeds(seed: Any, primer: Score | list[Score] | None) -> int | list[int]:
     if not isinstance(seed, list | tuple):
-        return seed_of(seed)
+        return check_seed(seed)
     if not isinstance(primer, list) or len(seed) != len(primer):
         raise UserError(
             f"seed={shown(seed)}: expected a number, or a list with one for each primer"
         )
-    return [seed_of(one) for one in seed]
+    return [check_seed(one) for one in seed]
 
 
 def _user_functions(options: dict[str, Any], penalties: Any, processors: Any) -> dict[str, Any]:
@@ -305,11 +305,11 @@ def _user_functions(options: dict[str, Any], penalties: Any, processors: Any) ->
     for name, value in (("penalties", penalties), ("processors", processors)):
         if not isinstance(value, list | tuple) or not all(map(callable, value)):
             raise UserError(f"{name}={shown(value)}: expected a list of functions")
-    penalties, processors = checked_penalties(penalties), checked_processors(processors)
+    penalties, processors = validated_penalties(penalties), validated_processors(processors)
     return {"penalties": penalties, "processors": processors}
 
 
-def checked_function(name: str, value: Any) -> Any:
+def check_function(name: str, value: Any) -> Any:
     """Return ``value``. Raises :class:`UserError` if it is neither a function nor None."""
     if value is not None and not callable(value):
         raise UserError(f"{name}={shown(value)}: expected a function")

@@ -166,7 +166,7 @@ def _stored_tensors(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
     float_dtype = _DTYPES.get(dtype, torch.float16)
     tensors = untrusted.unique_tensors(model)
     weights = {name: tensor.detach().cpu() for name, tensor in tensors.items()}
-    stored = rounding.as_bytes(weights) if dtype == "int8" else {}
+    stored = rounding.quantise_matrices(weights) if dtype == "int8" else {}
     stored |= {
         name: (tensor.to(float_dtype) if tensor.is_floating_point() else tensor).contiguous()
         for name, tensor in weights.items()
@@ -269,7 +269,7 @@ def _read_tokenizer(path: Path, config: Mapping[str, Any]) -> Tokenizer:
 def _load_weights(model: nn.Module, path: Path) -> None:
     """Copy the weights of a file into ``model``; their names and shapes have been checked."""
     try:
-        stored = rounding.of_bytes(load_file(path))
+        stored = rounding.dequantise_matrices(load_file(path))
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path}: cannot be read as safetensors: {error}") from None
     for name, tensor in untrusted.unique_tensors(model).items():

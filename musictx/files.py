@@ -24,7 +24,7 @@ from typing import Any
 from musictx.errors import ReadError, UserError, WriteError, reason, shown
 
 #: Prefix of files and folders that are being written; only a killed process leaves them behind.
-PART = ".part-"
+PARTIAL_PREFIX = ".part-"
 #: Matches the ending of a file, but not the end of the name of a folder, such as .v2 or .11.
 FILE_ENDING = re.compile(r"\.(?!v\d)[a-z][a-z0-9]{1,8}", re.IGNORECASE)
 #: The maximal size of a JSON file in MB, and how deeply its values may be nested.
@@ -95,7 +95,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
     and an existing ``path`` stays. Raises :class:`WriteError` if the file cannot be written.
     """
     path = Path(path)
-    partial = path.with_name(f"{PART}{uuid.uuid4().hex[:8]}-{path.name}")
+    partial = path.with_name(f"{PARTIAL_PREFIX}{uuid.uuid4().hex[:8]}-{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield partial
@@ -195,10 +195,10 @@ def atomic_folder(
         )
     from filelock import FileLock  # imported here, since help must be fast
 
-    for abandoned in folder.parent.glob(f"{PART}????????-*{glob.escape(folder.name)}"):
+    for abandoned in folder.parent.glob(f"{PARTIAL_PREFIX}????????-*{glob.escape(folder.name)}"):
         with suppress(OSError), FileLock(abandoned / ".lock", timeout=0):  # fails if it is in use
             shutil.rmtree(abandoned, ignore_errors=True)
-    partial = folder.parent / f"{PART}{uuid.uuid4().hex[:8]}-{folder.name}"
+    partial = folder.parent / f"{PARTIAL_PREFIX}{uuid.uuid4().hex[:8]}-{folder.name}"
     new_parents = [parent for parent in folder.parents if not parent.exists()]
     lock = FileLock(partial / ".lock", timeout=0)  # the system releases it if the process ends
     try:
@@ -224,7 +224,7 @@ def _swap(new: Path, folder: Path) -> None:
     if not folder.exists():
         new.rename(folder)
         return
-    old = folder.parent / f"{PART}{uuid.uuid4().hex[:8]}-old-{folder.name}"
+    old = folder.parent / f"{PARTIAL_PREFIX}{uuid.uuid4().hex[:8]}-old-{folder.name}"
     folder.rename(old)
     try:
         new.rename(folder)
@@ -234,9 +234,9 @@ def _swap(new: Path, folder: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def tidy(folder: str | Path) -> None:
+def remove_partial(folder: str | Path) -> None:
     """Remove the hidden files and folders that a killed process left in ``folder``."""
-    for path in Path(folder).glob(f"{PART}*"):
+    for path in Path(folder).glob(f"{PARTIAL_PREFIX}*"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:

@@ -91,7 +91,7 @@ def read(
     )
 
 
-def not_played(path: str | Path, repairs: Counter[str]) -> str:
+def repairs_message(path: str | Path, repairs: Counter[str]) -> str:
     """Return a message with the notation in ``path`` that is not played as written, the ``repairs``
     of :func:`read`. Empty without any, and for MIDI files, whose repairs ``prepare`` reports."""
     if not repairs or str(path).lower().endswith(MIDI_SUFFIXES):
@@ -109,7 +109,7 @@ def _parse(
             is_xml, is_ireal = looks_like_xml(data), b"irealb" in data and b"<score-" not in data
             if "chords" in registry.READERS and (is_ireal or not is_xml):
                 sheets = registry.load(registry.READERS["chords"])
-                if is_ireal or name.endswith(CHORD_SUFFIXES) or sheets.looks_like(data):
+                if is_ireal or name.endswith(CHORD_SUFFIXES) or sheets.is_chord_file(data):
                     return sheets.read(data, repeats=repeats, repairs=repairs)
             if is_xml or name.endswith(XML_SUFFIXES):
                 return _notation().read(data, limits=limits, repeats=repeats, repairs=repairs)
@@ -125,7 +125,7 @@ def _parse(
 def _notation() -> Any:
     """Return the module that reads and writes MusicXML."""
     if "notation" not in registry.READERS:
-        raise ReadError(f"MusicXML: {registry.READERS.missing('notation')}", "no reader")
+        raise ReadError(f"MusicXML: {registry.READERS.missing_message('notation')}", "no reader")
     return registry.load(registry.READERS["notation"])
 
 
@@ -236,7 +236,7 @@ def writer(path: Path) -> Callable[..., Any]:
     return registry.load(function)
 
 
-def find(folder: str | Path) -> list[Path]:
+def find_music(folder: str | Path) -> list[Path]:
     """Return all music files (:data:`SUFFIXES`, in any case) in ``folder`` and its subfolders
     (:func:`musictx.folders.walk`), sorted. Raises :class:`UserError` if ``folder`` is not a folder.
     """
@@ -253,6 +253,6 @@ def music_files(path: str, option: str) -> list[str]:
     folder = Path(path).expanduser()
     if not folder.is_dir():
         return [path]
-    if files := find(folder):
+    if files := find_music(folder):
         return [str(file) for file in files]
     raise UserError(f"{option}={path}: no music in this folder, expected {', '.join(SUFFIXES)}")

@@ -17,7 +17,7 @@ class _CallablePackage(ModuleType):
         return getattr(module, self.__name__.rpartition(".")[2])(*arguments, **options)
 
 
-def callable_package(name: str, module: str) -> None:
+def make_callable(name: str, module: str) -> None:
     """Make the package ``name`` callable, as the function of the same name in ``module``: when
     Python imports the package, it sets ``musictx.NAME`` to it, which hides the function."""
     package = sys.modules[name]

@@ -10,12 +10,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.bundle import Bundle
-from musictx.data.windows import UNSCORED, lay_out, whole, windows
+from musictx.data.windows import UNSCORED, make_row, round_down, windows
 from musictx.errors import UserError
 from musictx.model.config import alignment
 from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.notes import Score
-from musictx.tokens.tokenizer import with_written_beats
+from musictx.tokens.tokenizer import with_id_beats
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def log_likelihood(bundle: Bundle, score: Score) -> Likelihood:
     is not part of the likelihood. Raises ``UserError`` if the tokens can represent no note of it.
     """
     try:
-        ids = bundle.tokenizer.encode(with_written_beats(bundle.tokenizer, score))
+        ids = bundle.tokenizer.encode(with_id_beats(bundle.tokenizer, score))
     except UserError as error:
         raise UserError(f"music: {error}") from None
     if not len(ids):
@@ -68,11 +68,11 @@ def _nats(bundle: Bundle, ids: np.ndarray, *, begins: bool = True) -> np.ndarray
     """-ln p of each id, (n,) float64. ``begins``: whether ``ids`` are the beginning of a piece."""
     model, nats = bundle.model, np.empty(len(ids))
     align = alignment(model.config, bundle.tokenizer)
-    length, stride = (whole(model.config.context // n, align) for n in (1, 2))
+    length, stride = (round_down(model.config.context // n, align) for n in (1, 2))
     with evaluating(model):
         for window in windows([len(ids)], length, stride):
             is_first = begins and window.start == 0
-            row = lay_out(ids[window.start : window.stop], begins=is_first, ends=False)
+            row = make_row(ids[window.start : window.stop], begins=is_first, ends=False)
             batch = torch.from_numpy(row.ids)[None], torch.from_numpy(row.targets)[None]
             row_nats = losses(model, *batch)[1][0]
             nats[window.scored : window.stop] = row_nats[window.scored - window.start :]

@@ -90,7 +90,7 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
             raise ConfigError(
                 f"{shown(word)}: expected name=value; musictx {command} --help lists the options"
             )
-        elif (full := full_name(command, name)) not in free and within(full, free):
+        elif (full := full_name(command, name)) not in free and is_option_or_part(full, free):
             options[name] = _yaml(name, text)
         else:
             # Last, so that it counts even if an earlier word sets the option by another name.
@@ -98,7 +98,7 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
             options[name] = None if text == "null" else QUOTED.sub(r"\2", text)
     if not files:
         return options
-    refuse_twice(positional, files, words)
+    refuse_duplicate(positional, files, words)
     if len(files) > 1 and "list[str]" not in types_of(options_of(command)[positional]):
         raise ConfigError(
             f"{shown(files[0])} {shown(files[1])}: expected one file; options are written "
@@ -107,7 +107,7 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
     return {positional: files} | options
 
 
-def refuse_twice(positional: str, files: Sequence[str], words: Sequence[str]) -> None:
+def refuse_duplicate(positional: str, files: Sequence[str], words: Sequence[str]) -> None:
     """Raise :class:`ConfigError` if a command line sets the option ``positional`` twice: by a file
     name and by ``positional=``."""
     settings = [word for word in words if word.lstrip("+").startswith(f"{positional}=")]
@@ -121,7 +121,7 @@ def is_file(command: str, word: str, more: Collection[str] = ()) -> bool:
     name, equals, _ = word.partition("=")
     name = full_name(command, name.lstrip("+~"))
     names = [*options_of(command), *groups(command), *more]
-    is_option = bool(equals) and within(name, names)
+    is_option = bool(equals) and is_option_or_part(name, names)
     return not is_option and (not equals or os.path.exists(expand_home(word)))
 
 
@@ -217,7 +217,7 @@ def check_path(name: str, field: dataclasses.Field, value: Any) -> None:
             raise ConfigError(f"{name}={shown(path)}: no such file or folder{more}")
 
 
-def within(name: str, options: Collection[str]) -> bool:
+def is_option_or_part(name: str, options: Collection[str]) -> bool:
     """Return whether ``name`` is one of ``options`` or a part of one, as ``tokenizer.params.x`` is
     a part of ``tokenizer.params``."""
     return name in options or any(name.startswith(f"{option}.") for option in options)

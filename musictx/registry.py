@@ -28,7 +28,7 @@ class Table(dict[str, str]):
         super().__init__({name: path for name, path in paths.items() if is_present(path)})
         self._paths = paths
 
-    def missing(self, name: str) -> str:
+    def missing_message(self, name: str) -> str:
         """The end of an error message about ``name``, whose component is missing."""
         folder = "/".join(self._paths[name].split(".")[:2])
         return f"expected the folder {folder}, which is missing"
@@ -75,7 +75,7 @@ CHARTS = Table(chords="musictx.songs.infill:under_chords")
 #: Tokenizer -> the class of its training tasks (``data.tasks.Tasks``).
 TRAINING_TASKS = Table(notes="musictx.songs.bar_tasks:BarTasks")
 #: The function that tracks beats in a Score without usable tempo marks (``grid.in_time``).
-TRACKERS = Table(beats="musictx.songs.tracking:tracked")
+TRACKERS = Table(beats="musictx.songs.tracking:track_beats")
 #: Measures and distributions of ``compare`` for music on a grid.
 IN_BARS = Table(
     measures="musictx.songs.measures:MEASURES",

@@ -17,7 +17,7 @@ REQUIRED = FILES[:3]
 CONTENTS = "a model folder holds " + ", ".join(FILES) + " and is written by musictx train"
 _HERE = Path(__file__).resolve().parent
 #: The included models for new music and performances, and for music that follows a beat grid.
-DEFAULT, ON_BEATS = "piano", "song"
+DEFAULT, SONG_MODEL = "piano", "song"
 #: Models whose weights and generated music are under CC BY-NC-SA 4.0.
 NON_COMMERCIAL = ("piano",)
 #: The examples that are openings to continue; the others are melodies.
@@ -29,7 +29,7 @@ def is_model(folder: Path) -> bool:
     return (folder / "config.json").is_file()
 
 
-def missing(names: Collection[str]) -> list[str]:
+def missing_files(names: Collection[str]) -> list[str]:
     """Return the required files of a model folder that are not in ``names``."""
     return [name for name in REQUIRED if name not in names]
 
@@ -41,11 +41,11 @@ def models() -> dict[str, Path]:
     return {p.name: p for p in sorted(folders) if is_model(p)}
 
 
-def default(tokenizer: str | None = None, *, in_bars: bool = False) -> Path | None:
-    """Return the folder of the included model to use: :data:`DEFAULT`, :data:`ON_BEATS` for music
+def default_model(tokenizer: str | None = None, *, in_bars: bool = False) -> Path | None:
+    """Return the folder of the included model to use: :data:`DEFAULT`, :data:`SONG_MODEL` for music
     ``in_bars``, or the first model with this ``tokenizer``. ``None`` if there is none."""
     included = models()
-    for name in (ON_BEATS, DEFAULT) if in_bars else (DEFAULT,):
+    for name in (SONG_MODEL, DEFAULT) if in_bars else (DEFAULT,):
         if tokenizer is None and name in included:
             return included[name]
     return next((path for path in included.values() if tokenizer in (None, _tokenizer(path))), None)
@@ -70,7 +70,7 @@ def locate(folder: str | Path) -> Path:
     if name.startswith("hf:"):
         from musictx import hub
 
-        folder = hub.fetch(name, FILES, missing)
+        folder = hub.fetch(name, FILES, missing_files)
     elif name in (included := models()) and not (is_model(folder) or is_model(folder / "model")):
         folder = included[name]  # a folder of music may have this name, too
     elif not os.path.isdir(folder):  # os.path, unlike Path, returns False for impossible names
@@ -80,7 +80,7 @@ def locate(folder: str | Path) -> Path:
         )
     if not is_model(folder) and is_model(folder / "model"):
         folder = folder / "model"
-    if absent := missing(os.listdir(folder)):
+    if absent := missing_files(os.listdir(folder)):
         raise UserError(f"{folder}: {' and '.join(absent)} missing; {CONTENTS}")
     return folder
 
@@ -110,11 +110,12 @@ def find_latest(
     trained = [
         config
         for config in Path(root).glob("*/model/config.json")
-        if not missing(os.listdir(config.parent)) and tokenizer in (None, _tokenizer(config.parent))
+        if not missing_files(os.listdir(config.parent))
+        and tokenizer in (None, _tokenizer(config.parent))
     ]
     if trained:
         return max(trained, key=lambda config: (config.stat().st_mtime_ns, str(config))).parent
-    included = default(tokenizer, in_bars=in_bars)
+    included = default_model(tokenizer, in_bars=in_bars)
     if included is None:
         kind = f" of {tokenizer} tokens" if tokenizer else ""
         option = f" tokenizer={tokenizer}" if tokenizer else ""

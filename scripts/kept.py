@@ -52,7 +52,9 @@ def main(*folders: str, n: int = 25, seed: int = 0) -> int:
         tokens: dict[str, Any] = {"name": "performance", "controls": True}
         model = musictx.load(saved(Path(scratch) / "m", tokens=tokens, context=96))
         for folder in folders:
-            files = [f for f in formats.find(folder) if f.suffix.lower() in formats.MIDI_SUFFIXES]
+            files = [
+                f for f in formats.find_music(folder) if f.suffix.lower() in formats.MIDI_SUFFIXES
+            ]
             chosen = Random(str(seed)).sample(files, min(n, len(files)))
             count = Counter[str]()
             for file in chosen:

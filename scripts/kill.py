@@ -32,7 +32,7 @@ from typing import Any
 
 from musictx import cli
 from musictx.apps import generate, prepare, train  # noqa: F401 - loaded before forks
-from musictx.files import PART
+from musictx.files import PARTIAL_PREFIX
 from scripts.harness import finish, heading, row, run
 from tests.data.helpers import write_songs
 
@@ -132,7 +132,7 @@ class Trials:
             status_again = musictx(self._training(place), self.folder / "log")
             if status_again or weights(place) != self.expected:
                 raise Failed(f"{size} bytes: {(self.folder / 'log').read_text()[-400:]}")
-            left = [p.name for p in place.rglob(f"{PART}*")]
+            left = [p.name for p in place.rglob(f"{PARTIAL_PREFIX}*")]
             if left:
                 raise Failed(f"{size} bytes: left behind: {left}")
         return status != 0

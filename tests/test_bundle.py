@@ -297,7 +297,9 @@ def test_weights_load_strictly(folder, dtype):
     assert_refused(folder, "model.safetensors", "expected a file")
 
 
-@pytest.mark.parametrize("name", ["os:abort", "subprocess:Popen", "musictx.files:tidy", "a.b:C"])
+@pytest.mark.parametrize(
+    "name", ["os:abort", "subprocess:Popen", "musictx.files:remove_partial", "a.b:C"]
+)
 def test_the_name_of_a_tokenizer_may_not_import_code(folder, name, monkeypatch):
     change(folder / "tokenizer.json", lambda t: t.update(config={"name": name}))
     assert_refused(folder, "tokenizer.json", "MUSICTX_TRUST", name)

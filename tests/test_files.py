@@ -24,7 +24,7 @@ def test_a_file_appears_whole_and_its_temporary_name_is_unpredictable(tmp_path: 
         names.add(partial.name)
     assert os.listdir(path.parent) == ["a.txt"]
     assert len(names) == 50
-    assert all(name.startswith(files.PART) and name.endswith("a.txt") for name in names)
+    assert all(name.startswith(files.PARTIAL_PREFIX) and name.endswith("a.txt") for name in names)
 
 
 def test_an_error_leaves_the_old_file_as_it_was(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch) -> None
         raise KeyError
 
     def fails(path: Path, target: Path) -> Path:
-        if path.name.startswith(files.PART) and "-old-" not in path.name:
+        if path.name.startswith(files.PARTIAL_PREFIX) and "-old-" not in path.name:
             raise FULL
         return rename(path, target)
 

@@ -68,10 +68,10 @@ def test_find_takes_every_ending_in_any_case_at_any_depth_and_no_dot_files(tmp_p
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"")
     for folder in (tmp_path, str(tmp_path)):
-        assert formats.find(folder) == sorted(tmp_path / name for name in music)
+        assert formats.find_music(folder) == sorted(tmp_path / name for name in music)
     for wrong in (tmp_path / "a.midi", tmp_path / "none"):
         with pytest.raises(UserError, match=wrong.name):
-            formats.find(wrong)
+            formats.find_music(wrong)
 
 
 EMPTY, NOTE = b"\0\xff\x2f\0", bytes([0, 0x90, 60, 64, 96, 60, 0]) + b"\0\xff\x2f\0"

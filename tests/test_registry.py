@@ -64,7 +64,7 @@ def music_without_bars():
     notes = [(n / 2, n / 2 + 0.4, 60 + n * 5 % 12, 80, 0, False, 0) for n in range(8)]
     formats.write(Score(notes), "tune.mid")
     piano = ("model=piano", "device=cpu", "seed=1", "out=music")
-    assert shipped.default(in_bars=True).name == "piano"
+    assert shipped.default_model(in_bars=True).name == "piano"
     run("generate", *piano, "seconds=0.5")
     run("continue", "tune.mid", *piano, "seconds=0.5")
     run("infill", "tune.mid", "from=2s", "to=2.5s", *piano)

@@ -61,7 +61,7 @@ def test_the_newest_suitable_model_is_chosen_and_named(tmp_path, monkeypatch, ca
     harmonising = HarmoniseConfig(melody="ode_to_joy")
     chorale = shipped.models()["chorale"]
     where, line = chosen(GenerateConfig())
-    assert where == shipped.find_latest() == shipped.default()
+    assert where == shipped.find_latest() == shipped.default_model()
     assert "not for commercial use" in line
     newest = Path("runs/performance/model")
     saved(newest, context=64)

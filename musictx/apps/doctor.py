@@ -78,13 +78,13 @@ def _implementations(device: torch.device, piano: MusicTransformer) -> Iterator[
     yield "precision", f"{precision('fast', 'auto')}: trainer.precision=fast, the fastest here"
     q = torch.zeros(1, 1, 8, 64, device=device)
     terms, span = Terms(0.125, (Axis(torch.zeros(1, 8, 64, device=device), high=7),)), Span(0, 8)
-    implementation = api.chosen("auto", Job.of(terms, Setting((span,), (span,)), q))
+    implementation = api.choose("auto", Job.of(terms, Setting((span,), (span,)), q))
     yield "attention", f"{implementation}: model.attention=auto, with relative positions"
     for name in registry.ATTENTION:
         if name not in (implementation, "decode"):
             reason = api.why_not(name, terms, q=q) or "auto prefers another"
             yield "", f"not {name}: {reason}"
-    yield "step", f"{engine.chosen('auto', piano)}: how the model piano computes its next token"
+    yield "step", f"{engine.cache_name('auto', piano)}: how the model piano computes its next token"
 
 
 def _errors(device: torch.device, dtype: torch.dtype) -> dict[str, float]:

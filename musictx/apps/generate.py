@@ -14,9 +14,9 @@ from musictx.apps.results import (
     Result,
     Work,
     check_notation,
+    describe_new_notes,
     fresh_seed,
-    new_notes,
-    notice_of_beats,
+    notify_about_beats,
     on_beats,
     read_music,
     report,
@@ -134,7 +134,7 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
             progress=lambda _, seconds: update(seconds),
         )
         for number, sample in pieces:
-            yield work.write(number, sample, new_notes(sample), sample.remark)
+            yield work.write(number, sample, describe_new_notes(sample), sample.remark)
 
 
 def _results_of_primer(
@@ -152,7 +152,7 @@ def _notice_of_primer(
     """Call ``notice`` with what may surprise the user in continuations of ``primer``, the part of
     the file ``score`` that the model reads."""
     if on_beats(bundle, config.quantise):
-        notice_of_beats(primer, notice)
+        notify_about_beats(primer, notice)
     elif timeline.on_grid(score):
         notice(
             "your primer keeps to beats; this model counts in seconds, so its notes will lie off "

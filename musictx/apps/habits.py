@@ -11,14 +11,26 @@ from musictx.apps.parts import find_melody_track, melody_program
 from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
 from musictx.config import AccompanyConfig, InfillConfig, SamplingConfig
-from musictx.data.statistics import WINDOW_SECONDS, Habit, at_once, densest, parts_of, usual_length
+from musictx.data.statistics import (
+    WINDOW_SECONDS,
+    Habit,
+    densest,
+    parts_of,
+    polyphony_at_onsets,
+    usual_length,
+)
 from musictx.data.statistics import habit as measure_habit
 from musictx.notes import DRUMS, Score
 from musictx.pedal import fold_sustain
-from musictx.sampling.strengths import AROUND_SECONDS, FEWEST_NOTES, MARGIN, NOTES_PER_MELODY_NOTE
+from musictx.sampling.strengths import (
+    CONTEXT_SECONDS,
+    FEWEST_NOTES,
+    NOTES_PER_MELODY_NOTE,
+    RANGE_MARGIN,
+)
 
 #: The habit of a part without statistics: no limits.
-ANY = Habit(voices=128, low=0, high=127)
+NO_LIMITS = Habit(voices=128, low=0, high=127)
 #: The lowest and the highest pitch of the General MIDI drum kit.
 KIT = 35, 81
 #: Monophonic parts, even if other parts with their program play chords.
@@ -30,7 +42,7 @@ SECOND_VOICES = {"lead", "counter-melody"}
 def corpus_habits(bundle: Bundle, named_parts: Mapping[str, int]) -> dict[int, Habit]:
     """Return {program: habit} of the ``named_parts`` {name: program} from the model's card. Drums
     are limited to the General MIDI kit, :data:`LINES` to one voice."""
-    habits = {part: bundle.stats.parts.get(part, ANY) for part in named_parts.values()}
+    habits = {part: bundle.stats.parts.get(part, NO_LIMITS) for part in named_parts.values()}
     if DRUMS in habits:
         drums = habits[DRUMS]
         low, high = max(drums.low, KIT[0]), min(drums.high, KIT[1])
@@ -61,7 +73,7 @@ def without_overridden_limits(
     result = {}
     for part, habit in habits.items():
         names = removed - {"low", "high"} if part == DRUMS else removed
-        result[part] = habit._replace(**{name: getattr(ANY, name) for name in names})
+        result[part] = habit._replace(**{name: getattr(NO_LIMITS, name) for name in names})
     return result
 
 
@@ -124,7 +136,7 @@ def _habits_of_named_parts(
     melody = score.notes["pitch"][np.isin(score.notes["track"], tracks) & ~score.notes["drum"]]
     if len(melody):
         tune = measure_habit([np.ones(1)], [melody], [0.0])
-        low, high = max(tune.low - MARGIN, 0), min(tune.high + MARGIN, 127)
+        low, high = max(tune.low - RANGE_MARGIN, 0), min(tune.high + RANGE_MARGIN, 127)
         for part in [named_parts[name] for name in SECOND_VOICES & named_parts.keys()]:
             habits[part] = habits[part]._replace(low=low, high=high)
     highest = accompaniment_density(bundle, task, len(melody)) * seconds_per_id_second(bundle, task)
@@ -145,7 +157,7 @@ def _habits_around(bundle: Bundle, task: Task, score: Score) -> dict[int, Habit]
     # Notes that sound at once, or begin within a few seconds, are counted among these:
     all_notes = parts_of(notes if in_bars else on_tracks)
     stretch = seconds_per_id_second(bundle, task)
-    first, last = max(task.begin - AROUND_SECONDS, 0.0), task.end + AROUND_SECONDS
+    first, last = max(task.begin - CONTEXT_SECONDS, 0.0), task.end + CONTEXT_SECONDS
     span = task.begin - first + max(min(last, task.score.duration) - task.end, 0.0)
     habits = {}
     for part, played in parts_of(on_tracks).items():
@@ -157,8 +169,10 @@ def _habits_around(bundle: Bundle, task: Task, score: Score) -> dict[int, Habit]
             rate = is_near.sum() / span
         else:
             rate = len(played) / max(float(np.ptp(start)), 1.0)
-        habit = measure_habit([at_once(all_notes[part])], [played["pitch"]], [rate * stretch])
-        margin = 0 if is_drum else MARGIN
+        habit = measure_habit(
+            [polyphony_at_onsets(all_notes[part])], [played["pitch"]], [rate * stretch]
+        )
+        margin = 0 if is_drum else RANGE_MARGIN
         habits[part] = habit._replace(
             low=max(habit.low - margin, 0),
             high=min(habit.high + margin, 127),

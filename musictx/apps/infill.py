@@ -24,8 +24,8 @@ from musictx.apps.results import (
     Result,
     Work,
     check_notation,
-    new_notes,
-    notice_of_beats,
+    describe_new_notes,
+    notify_about_beats,
     on_beats,
     read_music,
     report,
@@ -46,7 +46,7 @@ from musictx.sampling.events import FinishNotes, OnEvent
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.infill import Brief, Infill
 from musictx.sampling.sample import Ended, Sample
-from musictx.sampling.steer import Steering, counts_no_bars, has_controls, unable
+from musictx.sampling.steer import Steering, has_controls, no_bars_message, no_controls_message
 from musictx.sampling.strengths import SEMITONES_LOWER
 from musictx.tokens import controls
 
@@ -100,7 +100,7 @@ def with_beats(bundle: Bundle, task: Task, request: InfillConfig | AccompanyConf
     """Return ``task`` with the beats of its music if the new notes need beats. Raises ``UserError``
     for a model without control tokens."""
     if not has_controls(bundle.tokenizer):
-        raise UserError(f"model: {unable(bundle.tokenizer)}")
+        raise UserError(f"model: {no_controls_message(bundle.tokenizer)}")
     return task.in_time() if on_beats(bundle, request.quantise) else task
 
 
@@ -112,7 +112,7 @@ def _refuse_bars(bundle: Bundle, task: Task, request: InfillConfig | AccompanyCo
         options["chords"] = options["chords"] or "of the file"
     for name, value in options.items():
         if value is not None:
-            raise UserError(f"{name}={value}: {counts_no_bars(bundle.tokenizer)}")
+            raise UserError(f"{name}={value}: {no_bars_message(bundle.tokenizer)}")
 
 
 def usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:
@@ -179,7 +179,7 @@ def arrange(
             if "polyphony" in usual:  # without a target their notes are too short
                 voices = sum(habits[part].voices for part in pitched)
                 targets.setdefault("polyphony", min(usual["polyphony"], voices))
-    levels = tuple(controls.levels({**given_levels, **region_levels}))
+    levels = tuple(controls.control_levels({**given_levels, **region_levels}))
     if not bundle.tokenizer.beats:  # feedback on events measures the given notes, too
         given_levels.pop("density", None)
         targets = (given_levels if task.is_gap else {}) | region_levels
@@ -277,15 +277,15 @@ def _finish(region: Infill, task: Task, score: Score, grid: str, new: np.ndarray
     In a gap, each note goes to the track that has the program of the note in ``score``. An
     accompaniment gets a new track for each new part.
     """
-    new = timeline.quantised(new, task.score, grid)
+    new = timeline.quantise(new, task.score, grid)
     begin, end = (task.begin, task.end) if task.is_gap else (0.0, np.inf)
     if task.is_gap:
-        new = timeline.within(new, task.score, grid, begin, end)
-    new = timeline.on_ticks(new, task.score, begin, end)
+        new = timeline.move_into_range(new, task.score, grid, begin, end)
+    new = timeline.snap_to_ticks(new, task.score, begin, end)
     if task.tracks:
-        new = timeline.on_tracks(new, score, region.tokenizer, task.tracks)
-        return timeline.sounding(new, task.score.notes)
-    new["track"] = timeline.first_free(task.score)
+        new = timeline.assign_tracks(new, score, region.tokenizer, task.tracks)
+        return timeline.with_track_programs(new, task.score.notes)
+    new["track"] = timeline.first_free_track(task.score)
     for number, part in enumerate(region.brief.parts or ()):
         in_part = new["drum"] if part == DRUMS else (new["program"] == part) & ~new["drum"]
         new["track"][in_part] += number
@@ -296,7 +296,7 @@ def make_sample(bundle: Bundle, task: Task, version: Version) -> Sample:
     """Return the piece with the new notes of ``version``, and with its new chords as markers. New
     tracks get the names of the parts that the request names, or else "accompaniment"."""
     base, names = task.given if task.is_gap else task.score, dict(task.score.names)
-    first_new_track = timeline.first_free(task.score)
+    first_new_track = timeline.first_free_track(task.score)
     new_tracks = [] if task.tracks else np.unique(version.notes["track"]).tolist()
     for number, track in enumerate(new_tracks, 1):
         if task.add:
@@ -338,7 +338,7 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
     keeps_to_beats = on_beats(work.bundle, config.quantise)
     if keeps_to_beats:
         task = task.in_time()
-        notice_of_beats(task.score, notice)
+        notify_about_beats(task.score, notice)
     suggestion = "give a file that keeps to its tempo marks, with quantise=16"
     check_notation(config.out, keeps_to_beats and formats.has_notation(score), suggestion)
     length = (task.end - task.begin) * config.samples
@@ -351,4 +351,4 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
             progress=lambda _, seconds: update(seconds),
         )
         for number, sample in enumerate(samples):
-            yield work.write(number, sample, new_notes(sample), sample.remark)
+            yield work.write(number, sample, describe_new_notes(sample), sample.remark)

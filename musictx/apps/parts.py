@@ -22,7 +22,7 @@ import numpy as np
 from musictx.apps.tasks import tracks_by_name
 from musictx.bundle import Bundle, read_config
 from musictx.data.encode import with_programs
-from musictx.data.statistics import MIDDLE
+from musictx.data.statistics import MIDDLE_SECONDS
 from musictx.errors import UserError
 from musictx.likelihood import log_likelihood
 from musictx.notes import DRUMS, Score
@@ -155,17 +155,19 @@ def _likeliest_program(
     bundle: Bundle, score: Score, lent: Mapping[int, int], track: int, programs: Sequence[int]
 ) -> int:
     """Return the one of ``programs`` that gives ``score`` the highest likelihood as the program of
-    ``track``, while other tracks have their ``lent`` programs. Only the :data:`MIDDLE` seconds in
+    ``track``, while other tracks have their ``lent`` programs. Only the :data:`MIDDLE_SECONDS` in
     which the track has most notes count."""
     if len(programs) == 1:
         return programs[0]
     start = score.notes["start"]
     starts = start[(score.notes["track"] == track) & ~score.notes["drum"]]
-    counts = np.searchsorted(starts, starts + MIDDLE) - np.arange(len(starts))  # from each note on
+    counts = np.searchsorted(starts, starts + MIDDLE_SECONDS) - np.arange(
+        len(starts)
+    )  # from each note on
     begin = starts[counts.argmax()]
     excerpt = replace(
-        score.with_notes(score.notes[(start >= begin) & (start < begin + MIDDLE)]),
-        markers=tuple(mark for mark in score.markers if begin <= mark[0] < begin + MIDDLE),
+        score.with_notes(score.notes[(start >= begin) & (start < begin + MIDDLE_SECONDS)]),
+        markers=tuple(mark for mark in score.markers if begin <= mark[0] < begin + MIDDLE_SECONDS),
     )
 
     def negative_log_likelihood(program: int) -> float:

@@ -77,7 +77,7 @@ def read_music(
         score = formats.read(file, limits=limits, repairs=repairs, repeats=repeats)
     except UserError as error:
         raise UserError(f"{option}={error}") from error
-    if line := formats.not_played(path, repairs):
+    if line := formats.repairs_message(path, repairs):
         notice(line)
     return score
 
@@ -112,7 +112,7 @@ def check_notation(out: str, beats: bool, suggestion: str) -> None:
         raise UserError(f"out={out}: {reason}; {suggestion}, or out=NAME.mid")
 
 
-def notice_of_beats(score: Score, notice: Notice) -> None:
+def notify_about_beats(score: Score, notice: Notice) -> None:
     """Call ``notice`` if the beats of ``score`` were detected in its notes instead of read from its
     tempo marks, or if none were found (:mod:`musictx.grid`)."""
     if without_beats(score):
@@ -140,7 +140,7 @@ def choose_model(
         return folder
     choices = [f"model={name}" for name in included.values() if name != included[folder]]
     alternatives = f" (or {', '.join(choices)})" if choices and tokenizer is None else ""
-    why = " and counts in beats" if included[folder] == shipped.ON_BEATS else ""
+    why = " and counts in beats" if included[folder] == shipped.SONG_MODEL else ""
     terms = ", not for commercial use" if included[folder] in shipped.NON_COMMERCIAL else ""
     notice(f"model: {included[folder]}, which comes with musictx{why}{terms}{alternatives}")
     return folder
@@ -196,8 +196,8 @@ class Work:
         """
         if config.render and not set(RENDERED) <= set(registry.WRITERS):
             raise UserError(
-                f"render=true: {registry.WRITERS.missing('.wav')}, to write audio and images; "
-                "leave it out"
+                f"render=true: {registry.WRITERS.missing_message('.wav')}, to write audio and "
+                "images; leave it out"
             )
         folder = choose_model(config.model, config.tokenizer, notice, in_bars)
         seed = fresh_seed() if config.seed is None else config.seed
@@ -248,6 +248,6 @@ def _has_content(path: Path, content: bytes) -> bool:
     return same_size and path.read_bytes() == content
 
 
-def new_notes(sample: Sample) -> str:
+def describe_new_notes(sample: Sample) -> str:
     """Describe the new music, such as "87 new notes, 12.4 s of music"."""
     return f"{sample.notes:,} new notes, {sample.seconds:.1f} s of music"

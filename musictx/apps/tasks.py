@@ -17,8 +17,8 @@ from musictx.config.checks import require
 from musictx.errors import UserError, shown
 from musictx.grid import in_time
 from musictx.notes import Score, skyline
-from musictx.sampling.strengths import AROUND_SECONDS, FEWEST_NOTES
-from musictx.tokens.controls import measured
+from musictx.sampling.strengths import CONTEXT_SECONDS, FEWEST_NOTES
+from musictx.tokens.controls import measure_controls
 
 #: The most seconds from the end of the file to the end of a gap.
 MOST_SECONDS_AFTER_END = 30.0
@@ -75,7 +75,7 @@ def task_of(
     if request.chords is None and not is_chart(score):
         return melody_task(score, request)
     if "chords" not in registry.CHARTS:
-        raise UserError(f"chords: {registry.CHARTS.missing('chords')}")
+        raise UserError(f"chords: {registry.CHARTS.missing_message('chords')}")
     task: Task = registry.load(registry.CHARTS["chords"])(score, request)
     return task
 
@@ -85,7 +85,7 @@ def gap_task(
 ) -> Task:
     """Return the task of replacing all notes that begin from ``request.begin`` to ``request.end``
     on ``request.tracks``, by default on the tracks other than drums that have notes within
-    :data:`AROUND_SECONDS` of the gap. Without such tracks: on all but drums; if there are only
+    :data:`CONTEXT_SECONDS` of the gap. Without such tracks: on all but drums; if there are only
     drums, on all."""
     from_option, to_option = options
     # Bars are counted by the meters of the file, not by detected beats.
@@ -112,7 +112,7 @@ def gap_task(
     notes, start = score.notes, score.notes["start"]
     if request.tracks is None:
         pitched = ~notes["drum"]
-        is_near = (start >= begin - AROUND_SECONDS) & (start < end + AROUND_SECONDS)
+        is_near = (start >= begin - CONTEXT_SECONDS) & (start < end + CONTEXT_SECONDS)
         mask = next(mask for mask in (is_near & pitched, pitched, ~pitched) if mask.any())
         tracks = set(notes["track"][mask].tolist())
     else:
@@ -132,7 +132,7 @@ def _levels_around(
     in the notes ``on_tracks`` (the tracks to compose) near the gap and in the ``others`` inside it.
     Density and polyphony are the sums of both, loudness and register the means weighted by density.
     Empty if there are too few notes near the gap."""
-    first, last = max(begin - AROUND_SECONDS, 0.0), min(end + AROUND_SECONDS, duration)
+    first, last = max(begin - CONTEXT_SECONDS, 0.0), min(end + CONTEXT_SECONDS, duration)
     near_levels = _levels(on_tracks, first, last)
     inside_levels = _levels(others, begin, min(end, duration)) if near_levels else {}
     levels = {}
@@ -152,7 +152,7 @@ def _levels(notes: np.ndarray, begin: float, end: float) -> dict[str, float]:
     notes = notes[(notes["start"] >= begin) & (notes["start"] < end)].copy()
     for name in ("start", "end"):
         notes[name] -= begin
-    return measured(notes, end - begin) if len(notes) >= FEWEST_NOTES else {}
+    return measure_controls(notes, end - begin) if len(notes) >= FEWEST_NOTES else {}
 
 
 def melody_task(score: Score, request: AccompanyConfig) -> Task:

@@ -108,7 +108,7 @@ def attend(
     if not q.numel() or not k.numel():  # other implementations need at least one token
         implementation = "reference"
     learned = [tensor for _, tensor in terms.named_tensors()]
-    name = chosen(implementation, job._replace(tangents=_has_tangents(q, k, v, *learned)))
+    name = choose(implementation, job._replace(tangents=_has_tangents(q, k, v, *learned)))
     out: Tensor = MODULES[name].attend(q, k, v, terms, setting)
     return out
 
@@ -125,7 +125,7 @@ def why_not(
     return _choice(implementation, Job.of(terms, Setting(span, span, causal), q), False)[1]
 
 
-def chosen(implementation: str, job: Job) -> str:
+def choose(implementation: str, job: Job) -> str:
     """Return the implementation that computes ``job`` if ``implementation`` is requested.
 
     Raises ``ValueError`` for an unknown name, and ``UserError`` if that does not support ``job``.

@@ -23,7 +23,7 @@ def unsupported_reason(job: Job) -> str | None:
     return None
 
 
-def visible(setting: Setting, device: torch.device, blocks: Blocks | None = None) -> Tensor:
+def visibility_mask(setting: Setting, device: torch.device, blocks: Blocks | None = None) -> Tensor:
     """Whether a query may attend to a key: bool (1 or B, 1 or H, Tq, Tk)."""
     queries = [as_tensor(x, device)[:, None, :, None] for x in setting.query_positions]
     keys = [as_tensor(x, device)[:, None, None, :] for x in setting.key_positions]
@@ -95,7 +95,7 @@ def attention_weights(q: Tensor, k: Tensor, terms: Terms, setting: Setting) -> T
         logits = content @ k.to(precise).transpose(-1, -2)
         for axis in terms.axes:
             logits = logits + axis_term(position, axis, *setting.positions(axis.coordinate))
-        return softmax(logits, visible(setting, q.device, terms.blocks))
+        return softmax(logits, visibility_mask(setting, q.device, terms.blocks))
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention.job import LAST, Job, Setting
-from musictx.attention.reference import softmax, visible
+from musictx.attention.reference import softmax, visibility_mask
 from musictx.attention.terms import Terms, without_autocast
 
 
@@ -55,5 +55,5 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
         table = axis.descending(axis.table.to(precise), k.shape[2])  # with clipped distances
         relative = skewed(q_ @ table.transpose(-1, -2))
         logits = (q_ @ k_.transpose(-1, -2) + relative) * terms.scale
-        weights = F.dropout(softmax(logits, visible(setting, q.device)), setting.dropout)
+        weights = F.dropout(softmax(logits, visibility_mask(setting, q.device)), setting.dropout)
         return (weights @ v_).to(q.dtype)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from musictx import musicxml
-from musictx.api import EXCLUDED, Music, checked_function, model_of, music_of, seed_of
+from musictx.api import EXCLUDED, Music, check_function, check_seed, load_model, to_score
 from musictx.apps.results import Notice, Result, Work, check_notation, read_music, report, say
 from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
@@ -27,7 +27,7 @@ from musictx.progress import progress
 from musictx.sampling import penalties
 from musictx.sampling.composer import Progress
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import counts_no_bars, unable
+from musictx.sampling.steer import no_bars_message, no_controls_message
 
 #: Options of sampling that have no effect on gaps in a chorale.
 UNUSED_OPTIONS = ("density", "key", "scale", "low", "high")
@@ -56,10 +56,10 @@ def harmonise(
         (piece,) = musictx.harmonise("ode_to_joy", seed=1)
     """
     config = make_config("harmonise", options, without=EXCLUDED)
-    bundle = model_of(model, tokenizer=config.tokenizer)
-    tune = tune_of(music_of(melody, "melody"), config)
-    on_progress = checked_function("progress", progress)
-    return [sample for _, sample in pieces(bundle, tune, config, seed_of(seed), on_progress)]
+    bundle = load_model(model, tokenizer=config.tokenizer)
+    tune = tune_of(to_score(melody, "melody"), config)
+    on_progress = check_function("progress", progress)
+    return [sample for _, sample in pieces(bundle, tune, config, check_seed(seed), on_progress)]
 
 
 def run(config: HarmoniseConfig) -> list[Result]:
@@ -143,9 +143,9 @@ def compose_gap(
             "give another model, such as model=song"
         )
     for name in request.controls:
-        raise UserError(f"{name}: {unable(bundle.tokenizer)}")
+        raise UserError(f"{name}: {no_controls_message(bundle.tokenizer)}")
     if request.loop:
-        raise UserError(f"loop=true: {counts_no_bars(bundle.tokenizer)}")
+        raise UserError(f"loop=true: {no_bars_message(bundle.tokenizer)}")
     if request.quantise not in ("none", "16"):
         raise UserError(
             f"quantise={request.quantise}: a model of chorales writes sixteenths; give 16"

@@ -39,7 +39,7 @@ class ChoraleIdiom(Idiom):
     tokenizer: ChoraleTokenizer
     top_p = 0.9
     end_of_new_piece = "model"  # not in the middle of a phrase
-    notes_at_once = True
+    notes_are_immediate = True
     infill = "musictx.chorale.app:compose_gap"
 
     def rules(self, sampling: SamplingConfig) -> Sequence[Penalty]:

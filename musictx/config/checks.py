@@ -158,7 +158,7 @@ def instance(
     except UserError:
         raise
     except Exception as error:
-        raise ConfigError(f"{name}={target}: cannot be made ({reason(error)})") from error
+        raise ConfigError(f"{name}={target}: cannot be created ({reason(error)})") from error
 
 
 def import_from_here() -> None:

@@ -15,7 +15,7 @@ PRECISIONS = (
 STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_true")
 TIMES = "days, hours, minutes and seconds as DD:HH:MM:SS, such as 00:01:30:00"
 #: Flags of Lightning's Trainer that are passed on -> their defaults here.
-PASSED_ON: dict[str, Any] = {
+LIGHTNING_FLAGS: dict[str, Any] = {
     "benchmark": None,
     "detect_anomaly": False,
     "deterministic": None,
@@ -88,13 +88,18 @@ class TrainerConfig(CheckedOptions, prefix="trainer"):
         False, "test one batch (or this many) of training and validation, no run folder", low=0
     )
     flags: dict[str, Any] = option(
-        PASSED_ON, "other flags of Lightning's Trainer, each written trainer.NAME=VALUE"
+        LIGHTNING_FLAGS, "other flags of Lightning's Trainer, each written trainer.NAME=VALUE"
     )
 
     def check(self) -> None:
         for name, value in self.flags.items():
-            require(name in PASSED_ON, f"trainer.{name}", value, "one of " + ", ".join(PASSED_ON))
-        self.flags = PASSED_ON | self.flags
+            require(
+                name in LIGHTNING_FLAGS,
+                f"trainer.{name}",
+                value,
+                "one of " + ", ".join(LIGHTNING_FLAGS),
+            )
+        self.flags = LIGHTNING_FLAGS | self.flags
         self.require("max_steps", self.max_steps != 0, "at least 1, or -1 for no end")
         epochs, limit = self.flags["max_epochs"], self.flags["limit_train_batches"]
         epochs_end = limit is not None or self.flags["overfit_batches"] or self.fast_dev_run

@@ -15,7 +15,7 @@ from torch.utils.data import Dataset
 
 from musictx.config import AugmentConfig
 from musictx.data.shards import Piece, Shards
-from musictx.data.windows import Batch, Row, collate, join, lay_out
+from musictx.data.windows import Batch, Row, collate, join, make_row
 from musictx.errors import UserError
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -108,7 +108,7 @@ class TrainingRows:
             )
             if arranged_row is not None:
                 return arranged_row
-        return lay_out(events[:free], begins=begins, ends=ends, piece_id=piece_id)
+        return make_row(events[:free], begins=begins, ends=ends, piece_id=piece_id)
 
     def _draw_start(self, random: np.random.Generator) -> tuple[Piece, int]:
         number = int(random.integers(self._stops[-1]))

@@ -18,7 +18,15 @@ from musictx import registry
 from musictx.config import AugmentConfig
 from musictx.data.draw import TrainingBatches, TrainingRows
 from musictx.data.shards import Shards
-from musictx.data.windows import Batch, EvaluationWindows, Row, collate, evenly_spread, join, whole
+from musictx.data.windows import (
+    Batch,
+    EvaluationWindows,
+    Row,
+    collate,
+    evenly_spaced,
+    join,
+    round_down,
+)
 from musictx.errors import UserError
 from musictx.tokens.controls import HERE
 from musictx.tokens.tokenizer import Tokenizer
@@ -85,7 +93,7 @@ class MusicDataModule(pl.LightningDataModule):
 
         self.rows = rows(context)
         #: Tokens in a validation window.
-        self.window = whole(context, self.rows.align)
+        self.window = round_down(context, self.rows.align)
         for pair in growing_windows:
             if pair[1] > context:
                 raise UserError(
@@ -132,7 +140,7 @@ class MusicDataModule(pl.LightningDataModule):
     def val_dataloader(self) -> DataLoader[Row]:
         """The validation windows, the same each time."""
         rows = EvaluationWindows(self.shards, "validation", self.window)
-        indices = evenly_spread(self.validation_windows or len(rows), len(rows))
+        indices = evenly_spaced(self.validation_windows or len(rows), len(rows))
         trainer = self.trainer
         rank, devices = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
         return validation_loader(rows, indices, self.batch_size, rank, devices)

@@ -15,14 +15,14 @@ import numpy as np
 
 from musictx.data.shards import Shards
 from musictx.notes import Score, pitched, until
-from musictx.tokens.controls import measured
+from musictx.tokens.controls import measure_controls
 from musictx.tokens.spelling import program_key
 from musictx.tokens.tokenizer import Tokenizer, programs_of_ids
 
 #: A limit is the quantile of this order: the share of notes that do not exceed it.
 SHARE_WITHIN = 0.95
 #: The length in seconds of the excerpt from the middle of each piece that polyphony is measured in.
-MIDDLE = 30.0
+MIDDLE_SECONDS = 30.0
 #: A note is re-struck if its pitch was struck less than this many seconds before.
 RESTRUCK_SECONDS = 0.5
 #: Seconds by which rounding may change the difference of two times.
@@ -123,11 +123,11 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
     """The note limits of ``scores``; empty if no note is pitched. Drums only count in
     ``instruments`` and ``parts``.
 
-    most_notes    the :data:`SHARE_WITHIN` quantile of :func:`at_once` over all notes
+    most_notes    the :data:`SHARE_WITHIN` quantile of :func:`polyphony_at_onsets` over all notes
     density       the median over pieces of notes per second; missing if no note has a length
     restruck      the share of notes whose pitch was struck less than half a second before
     polyphony     the median over pieces of the control with this name, measured in the middle
-                  :data:`MIDDLE` seconds of each piece
+                  :data:`MIDDLE_SECONDS` seconds of each piece
     instruments   the General MIDI programs that occur, 128 for drums
     parts         [[program, voices, lowest pitch, highest pitch, notes per second], ...] for each
                   program, 128 for drums. ``voices`` is like ``most_notes``; 98 % of the notes lie
@@ -139,17 +139,19 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
     for score in scores:
         for part, played in parts_of(score.notes).items():
             rate = len(played) / max(float(np.ptp(played["start"])), 1.0)
-            parts.setdefault(part, []).append((at_once(played), played["pitch"].astype(int), rate))
+            parts.setdefault(part, []).append(
+                (polyphony_at_onsets(played), played["pitch"].astype(int), rate)
+            )
         notes = score.notes[~score.notes["drum"]]
         if not len(notes):
             continue
-        counts_of_pieces.append(at_once(notes))
+        counts_of_pieces.append(polyphony_at_onsets(notes))
         span = float(notes["end"].max() - notes["start"].min())
         if span > 0:
             densities.append(len(notes) / span)
         restruck_notes += restruck(score) * len(notes)
-        middle = excerpt(score, max(0.0, (score.duration - MIDDLE) / 2), MIDDLE)
-        values = measured(middle.notes, middle.duration)
+        middle = excerpt(score, max(0.0, (score.duration - MIDDLE_SECONDS) / 2), MIDDLE_SECONDS)
+        values = measure_controls(middle.notes, middle.duration)
         polyphony += [values["polyphony"]] if "polyphony" in values else []
     if not counts_of_pieces:
         return {}
@@ -173,7 +175,7 @@ def parts_of(notes: np.ndarray) -> dict[int, np.ndarray]:
     return {program: notes[programs == program] for program in np.unique(programs).tolist()}
 
 
-def at_once(notes: np.ndarray) -> np.ndarray:
+def polyphony_at_onsets(notes: np.ndarray) -> np.ndarray:
     """The number of simultaneous notes, (n,), when each of the ``notes``, sorted by start, is
     struck, including that note."""
     ended = np.searchsorted(np.sort(notes["end"]), notes["start"], "right")
@@ -191,7 +193,7 @@ def habit(
     counts: Sequence[np.ndarray], pitches: Sequence[np.ndarray], rates: Sequence[float]
 ) -> Habit:
     """The habit of a part, without ``densest`` and ``longest``. The arguments have an entry for
-    each piece with the part: :func:`at_once`, the pitches, and notes per second."""
+    each piece with the part: :func:`polyphony_at_onsets`, the pitches, and notes per second."""
     pitch = np.concatenate(pitches)
     most = max(1, int(np.quantile(np.concatenate(counts), SHARE_WITHIN, method="higher")))
     low, high = (int(np.quantile(pitch, q, method="nearest")) for q in (0.01, 0.99))

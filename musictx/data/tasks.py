@@ -32,7 +32,7 @@ from musictx.tokens.vocab import BOS, CUT, EOS, Vocabulary
 #: The share of windows in which each control is left out.
 DROPPED_SHARE = 0.3
 #: The share of gaps in which a voice is given.
-LOCKED_SHARE = 0.3
+GIVEN_VOICE_SHARE = 0.3
 #: The least share of accompaniments that begin with their window (see :func:`draw_begin`).
 FROM_THE_START_SHARE = 0.3
 
@@ -83,14 +83,14 @@ class Tasks:
         Controls and marks are not targets. Given notes before the music are targets with event
         tokens, unless they are deadpan (:attr:`EventTasks.deadpan_share`), but not with bar tokens.
         """
-        arrangement = self.arranged(task, ids, random, begins, ends, budget)
+        arrangement = self.arrange(task, ids, random, begins, ends, budget)
         if arrangement is None:
             return None
         sequence, scored = arrangement
         targets = np.where(scored, sequence, UNSCORED)[1:]
         return Row(sequence[:-1], targets, np.full(len(targets), piece_id, np.int64))
 
-    def arranged(
+    def arrange(
         self, task: str, ids: np.ndarray, random: Generator, begins: bool, ends: bool, budget: int
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """The ids of the arranged window, (n,) int64, and whether each is a target, (n,) bool;
@@ -99,7 +99,7 @@ class Tasks:
 
     def _levels(self, music: Score, seconds: float, random: Generator) -> list[int]:
         """The level of each control in ``music``; 0 for controls that are left out at random."""
-        levels = controls.levels(controls.measured(music.notes, seconds))
+        levels = controls.control_levels(controls.measure_controls(music.notes, seconds))
         dropped = random.random(len(levels)) < DROPPED_SHARE
         if random.random() < self.no_controls_share:
             dropped[:] = True
@@ -187,7 +187,7 @@ class EventTasks(Tasks):
         kinds = self.vocabulary.kinds
         self._control_kinds = np.array([kinds.index(kind) for kind in controls.CONTROL_KINDS])
 
-    def arranged(
+    def arrange(
         self, task: str, ids: np.ndarray, random: Generator, begins: bool, ends: bool, budget: int
     ) -> tuple[np.ndarray, np.ndarray] | None:
         room = budget - controls.IDS_AROUND
@@ -239,7 +239,7 @@ class EventTasks(Tasks):
         length = int(min(length, GAP_SHARE * window.stop))
         here = int(random.integers(max(int(LATEST_SHARE * window.stop) - length, 0) + 1))
         new = (start >= here) & (start < here + length)
-        if random.random() < LOCKED_SHARE:
+        if random.random() < GIVEN_VOICE_SHARE:
             new &= ~self._voice(window, random)
         if not new.any():
             return None
@@ -259,8 +259,8 @@ class EventTasks(Tasks):
     def _latest_step(self, window: NoteStream, voice: np.ndarray, here: int, room: int) -> int:
         """The latest step up to which the tokens of the window, and those of the voice from
         ``here`` on, together fit into ``room`` tokens; 0 if not even the first event fits."""
-        events = ev.events_of(window)
-        given = ev.events_of(NoteStream(notes=window.notes[voice]))
+        events = ev.stream_events(window)
+        given = ev.stream_events(NoteStream(notes=window.notes[voice]))
         tables = events, given[given["step"] >= here]
 
         def size(stop: int) -> int:

@@ -49,7 +49,7 @@ class Batch(NamedTuple):
     piece_ids: torch.Tensor
 
 
-def lay_out(
+def make_row(
     events: np.ndarray, *, begins: bool, ends: bool, scored_from: int = 0, piece_id: int = 0
 ) -> Row:
     """Make a row of one window, without padding.
@@ -86,7 +86,7 @@ def collate(rows: Iterable[Row]) -> Batch:
     return Batch(*(torch.from_numpy(np.stack(column)) for column in zip(*padded)))
 
 
-def whole(length: int, align: int) -> int:
+def round_down(length: int, align: int) -> int:
     """The largest multiple of ``align`` that is at most ``length``; at least ``align``."""
     return max(length // align, 1) * align
 
@@ -125,7 +125,7 @@ def windows(lengths: Sequence[int], context: int, stride: int | None = None) -> 
     return table
 
 
-def evenly_spread(count: int, size: int) -> list[int]:
+def evenly_spaced(count: int, size: int) -> list[int]:
     """``count`` of the numbers 0 to ``size`` - 1, evenly spaced; all if ``size`` is less."""
     count = min(count, size)
     return [(2 * i + 1) * size // (2 * count) for i in range(count)]
@@ -162,7 +162,7 @@ class EvaluationWindows(Dataset[Row]):
         window = self.table[index]
         piece = self.pieces[window.piece]
         events = self.shards.tokens(piece.number)[window.start : window.stop]
-        return lay_out(
+        return make_row(
             events,
             begins=piece.begins and window.start == 0,
             ends=window.stop > piece.tokens,  # the last target is eos

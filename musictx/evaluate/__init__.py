@@ -1,6 +1,6 @@
 """Evaluation, an optional component: the likelihood of a corpus under a model (``evaluate``), and
 the comparison of generated with real music (``compare``)."""
 
-from musictx.lazy import callable_package
+from musictx.lazy import make_callable
 
-callable_package(__name__, "musictx.evaluate.app")
+make_callable(__name__, "musictx.evaluate.app")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from musictx import registry
-from musictx.api import checked_words
+from musictx.api import check_words
 from musictx.bundle import Bundle, load
 from musictx.data.shards import Shards, is_shards
 from musictx.errors import UserError
@@ -31,10 +31,10 @@ from musictx.notes import Score, until
 from musictx.options import make_config, parse
 from musictx.pedal import fold_sustain
 from musictx.progress import progress
-from musictx.sampling.steer import counts_no_bars
+from musictx.sampling.steer import no_bars_message
 from musictx.shipped import model_folder, name_of
 from musictx.tokens.build import build
-from musictx.tokens.tokenizer import Tokenizer, with_written_beats
+from musictx.tokens.tokenizer import Tokenizer, with_id_beats
 
 #: Called with the number of finished pieces and of all pieces.
 PieceProgress = Callable[[int, int], None]
@@ -101,7 +101,7 @@ class GeneralMeasures:
                 continue
             if self.bundle is not None:
                 tokenizer = self.bundle.tokenizer
-                score = tokenizer.decode(tokenizer.encode(with_written_beats(tokenizer, score)))
+                score = tokenizer.decode(tokenizer.encode(with_id_beats(tokenizer, score)))
             excerpts.append(self._excerpt(name, score))
             if len(excerpts) == count:
                 break
@@ -155,7 +155,7 @@ def compare(*words: str, **options: Any) -> Comparison:
 
         musictx.compare("samples=generated", against="~/midi")
     """
-    return run(make_config("compare", parse("compare", checked_words("compare", words)) | options))
+    return run(make_config("compare", parse("compare", check_words("compare", words)) | options))
 
 
 def run(config: CompareConfig) -> Comparison:
@@ -215,7 +215,7 @@ def _check(config: CompareConfig, bundle: Bundle | None, measures: type[GeneralM
                 f"{name} tokens"
             )
         if config.task == "vary" and name not in registry.TRAINING_TASKS:
-            raise UserError(f"task=vary: {counts_no_bars(bundle.tokenizer)}")
+            raise UserError(f"task=vary: {no_bars_message(bundle.tokenizer)}")
     if config.against is not None:
         sets.files_in(config.against, "against")
     elif bundle is None and not is_named(config.corpus):

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from musictx.data.shards import SPLITS, Shards, Totals
-from musictx.data.windows import UNSCORED, EvaluationWindows, collate, evenly_spread, whole
+from musictx.data.windows import UNSCORED, EvaluationWindows, collate, evenly_spaced, round_down
 from musictx.errors import UserError
 from musictx.likelihood import losses
 from musictx.model.config import alignment
@@ -126,7 +126,7 @@ def evaluate(
     window, stride = window_lengths(model.config.context, align, window, stride)
     totals = check_split(shards, split)
     rows = EvaluationWindows(shards, split, window, stride, score_eos=True)
-    numbers = evenly_spread(windows or len(rows), len(rows))
+    numbers = evenly_spaced(windows or len(rows), len(rows))
     # The longest first: little padding, and a batch that exceeds the memory fails at once.
     order = sorted(numbers, key=lambda i: (rows.table[i].start - rows.table[i].stop, i))
     table = [rows.table[i] for i in numbers]
@@ -173,7 +173,7 @@ def window_lengths(
     """Return (window, stride) in tokens. ``window`` defaults to the largest multiple of ``align``
     in the ``context`` of a model, ``stride`` to ``window``. Raises ``UserError`` if they are not
     multiples of ``align`` (:func:`musictx.model.config.alignment`), or if the stride is larger."""
-    window = whole(context, align) if window is None else window
+    window = round_down(context, align) if window is None else window
     stride = window if stride is None else stride
     if stride > window:
         raise UserError(f"stride={stride}: expected 1 to window={window}, or tokens are left out")

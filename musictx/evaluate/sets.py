@@ -88,7 +88,7 @@ def files_in(path: str | Path, option: str) -> list[tuple[str, Path]]:
     """Return (name, file) of all music files in the folder ``path`` and its subfolders, sorted, or
     of ``path`` itself if it is a file. The name is the path within the folder, without the ending.
     Raises ``UserError`` about ``option`` if there are none."""
-    folder, files = Path(path), formats.find(path) if Path(path).is_dir() else []
+    folder, files = Path(path), formats.find_music(path) if Path(path).is_dir() else []
     if folder.is_file():
         folder, files = folder.parent, [folder]
     if not files:

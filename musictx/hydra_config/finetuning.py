@@ -126,7 +126,7 @@ def nearest_model(contents: FolderContents) -> tuple[str | None, str]:
     text for the user."""
     _, read, on_beats, notes, pianos, _ = contents
     if read and on_beats >= DECIDING_SHARE * read:
-        return shipped.ON_BEATS, f"{on_beats} of {read} files keep to their beats"
+        return shipped.SONG_MODEL, f"{on_beats} of {read} files keep to their beats"
     if not notes or pianos >= DECIDING_SHARE * notes:
         return shipped.DEFAULT, "this is freely played piano music"
     other = f"{100 * (1 - pianos / notes):.0f} % of the notes in {read} files are not a piano's"

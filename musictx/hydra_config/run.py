@@ -18,7 +18,7 @@ from musictx import registry
 from musictx.commands import conf_dir, options_of
 from musictx.config import TrainConfig
 from musictx.config.checks import default_of
-from musictx.config.trainer import PASSED_ON
+from musictx.config.trainer import LIGHTNING_FLAGS
 from musictx.errors import ConfigError, UserError, shown
 from musictx.hydra_config import finetuning
 from musictx.hydra_config.words import normalise
@@ -122,7 +122,7 @@ def as_config(composed: Any) -> TrainConfig:
             "--config-name: expected a file with train among its defaults, so that it has all "
             "options of musictx train"
         )
-    trainer["flags"] = {name: trainer.pop(name) for name in PASSED_ON if name in trainer}
+    trainer["flags"] = {name: trainer.pop(name) for name in LIGHTNING_FLAGS if name in trainer}
     if "_target_" in optim:
         optim["name"] = ":".join(str(optim.pop("_target_")).rsplit(".", 1))
     if ":" in str(optim["name"]):

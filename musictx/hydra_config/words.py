@@ -16,7 +16,7 @@ from pathlib import Path
 
 from musictx.commands import free_form, groups, options_of
 from musictx.config import checks
-from musictx.config.trainer import PASSED_ON
+from musictx.config.trainer import LIGHTNING_FLAGS
 from musictx.config.values import converted, expand_home, types_of
 from musictx.errors import ConfigError, shown
 from musictx.options import (
@@ -24,9 +24,9 @@ from musictx.options import (
     check_path,
     full_name,
     is_file,
-    refuse_twice,
+    is_option_or_part,
+    refuse_duplicate,
     unknown_option,
-    within,
 )
 
 #: Functions that Hydra's sweepers evaluate: choice(1,2), tag(log,interval(1e-4,1e-2)).
@@ -40,14 +40,14 @@ def normalise(
     of YAML files. Raises :class:`ConfigError` for an argument that is wrong by itself."""
     options, presets = options_of("train"), groups("train", folders)
     # Options of the user's own position schemes and optimizers are checked after composing.
-    unchecked = [*free_form("train"), "optim", *(f"trainer.{flag}" for flag in PASSED_ON)]
+    unchecked = [*free_form("train"), "optim", *(f"trainer.{flag}" for flag in LIGHTNING_FLAGS)]
     unchecked += [name for name, field in options.items() if checks.has_parts(field)]
     extra = [*presets, *unchecked, "hydra"]
     files = [a for a in arguments if is_file("train", a, extra) and not _has_prefix(a)]
     assignments = [argument for argument in arguments if argument not in files]
     has_search_path = any(a.lstrip("+").startswith("hydra.searchpath=") for a in assignments)
     overrides = []
-    refuse_twice("corpus.path", files, assignments)
+    refuse_duplicate("corpus.path", files, assignments)
     if files:
         overrides.append(f"corpus.path={_value('corpus.path', options['corpus.path'], files)}")
     for assignment in assignments:
@@ -58,7 +58,9 @@ def normalise(
         # +hparams=wide adds a YAML file of a group that only the user's folders have.
         is_new = key.startswith(("+", "~"))
         is_new_group = is_new and any(os.path.isdir(folder / name) for folder in folders)
-        if key.startswith("~") and (name in presets or within(name, [*options, *unchecked])):
+        if key.startswith("~") and (
+            name in presets or is_option_or_part(name, [*options, *unchecked])
+        ):
             overrides.append(assignment)
         elif not equals and not key.startswith("~"):
             raise ConfigError(
@@ -78,7 +80,7 @@ def normalise(
             # The YAML file of a position scheme sets only ``name``; ++ adds the option.
             prefix = "++" if name.startswith("position.") else ""
             overrides.append(f"{prefix}{name}={_values(name, options[name], value, sweep)}")
-        elif within(name, unchecked):
+        elif is_option_or_part(name, unchecked):
             overrides.append(f"++{name}={value}")
         elif is_new_group or (has_search_path and is_new):
             overrides.append(assignment)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from musictx import formats, keys, shipped
-from musictx.apps.results import Result, fresh_seed, new_notes, suits_bars
+from musictx.apps.results import Result, describe_new_notes, fresh_seed, suits_bars
 from musictx.commands import COMMANDS
 from musictx.config.composing import MOST_AT_ONCE, Written
 from musictx.config.limits import Limits, ServerLimits
@@ -138,7 +138,7 @@ def _list(function: Callable[..., Iterable[Any]], config: Any) -> list[Any]:
 def _piece(result: Result) -> dict[str, Any]:
     sample, remarks = result.sample, list(result.remarks)
     piece = {"files": [str(path) for path in result.paths]} | description(sample.score)
-    if (count := new_notes(sample)) not in remarks:
+    if (count := describe_new_notes(sample)) not in remarks:
         remarks.insert(0, count)
     if sample.seam:
         piece["new_from_seconds"] = round(sample.seam, 2)

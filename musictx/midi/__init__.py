@@ -18,7 +18,7 @@ def to_bytes(score: Score) -> bytes:
     """Return ``score`` as the bytes of a MIDI file.
 
     A score that was read from a MIDI file is written into that file, and tracks without a change
-    stay byte for byte (:func:`musictx.midi.edit.edited`). If the file cannot hold the changes, a
+    stay byte for byte (:func:`musictx.midi.edit.edit_file`). If the file cannot hold the changes, a
     new one is made, and a :class:`UserWarning` lists what is lost.
 
     Any other score becomes a new file of format 1:
@@ -46,8 +46,8 @@ def to_bytes(score: Score) -> bytes:
 
     if score.file:
         try:
-            return edit.edited(score)
+            return edit.edit_file(score)
         except edit.Unwritable as why:
-            if lost := document.losses_of(score.file, str(why)):
+            if lost := document.describe_losses(score.file, str(why)):
                 warnings.warn(lost, stacklevel=2)
     return encode.new_file(score)

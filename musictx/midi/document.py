@@ -16,7 +16,7 @@ from musictx.midi.clock import TickClock
 from musictx.midi.read import FileParts
 
 #: Limits for files that were checked when they were first read.
-ANY = Limits(midi_mb=10**9, notes=10**9, events=10**9, tracks=65_535, seconds=DAY)
+NO_LIMITS = Limits(midi_mb=10**9, notes=10**9, events=10**9, tracks=65_535, seconds=DAY)
 #: Meta events that a Score does not have: text, copyright, instrument, cue point, program name,
 #: device name, sequencer-specific data.
 _LOST_TEXTS = {0x01, 0x02, 0x04, 0x07, 0x08, 0x09, 0x7F}
@@ -113,7 +113,7 @@ class MidiFile:
     """
 
     def __init__(self, data: bytes) -> None:
-        self.data, self.file = data, scan.scan(data, ANY)
+        self.data, self.file = data, scan.scan(data, NO_LIMITS)
         self.clock = TickClock.from_file(self.file)
         self.parts = FileParts(self.file, self.clock)
         self.places = self.parts.places
@@ -198,7 +198,7 @@ def messages(chunk: bytes) -> Iterator[Message]:
         yield Message(tick, EXISTING, body if first >= 0x80 else bytes([status]) + body)
 
 
-def shortened(data: bytes, seconds: float) -> bytes:
+def shorten(data: bytes, seconds: float) -> bytes:
     """Return the MIDI file ``data`` with tracks that end at ``seconds`` or before; a track with a
     later message ends with that message."""
     document = MidiFile(data)
@@ -266,7 +266,7 @@ def _with_programs(rows: list[Message]) -> list[Message]:
     return result
 
 
-def losses_of(data: bytes, why: str) -> str:
+def describe_losses(data: bytes, why: str) -> str:
     """Return a sentence with the kinds of messages that a new file made from the Score of the MIDI
     file ``data`` does not have, and the reason ``why`` it is made; "" if no messages are lost."""
     lost: Counter[str] = Counter()

@@ -14,8 +14,8 @@ import numpy as np
 
 from musictx.midi import encode
 from musictx.midi.clock import MAX_BPM, MAX_DELTA, MAX_TICKS_PER_QUARTER, MIN_BPM, TickClock
-from musictx.midi.document import ANY, OFF, Message, MidiFile, controller, text_of
-from musictx.midi.parts import free_channel, with_parts
+from musictx.midi.document import NO_LIMITS, OFF, Message, MidiFile, controller, text_of
+from musictx.midi.parts import free_channel, select_parts
 from musictx.midi.read import read as read_file
 from musictx.midi.scan import DRUM_CHANNEL, META_TYPES, NAME
 from musictx.notes import MARKS, Score
@@ -41,7 +41,7 @@ class Unwritable(Exception):
     """The MIDI file cannot hold the changed Score. The message is a clause with the reason."""
 
 
-def edited(score: Score) -> bytes:
+def edit_file(score: Score) -> bytes:
     """Return ``score.file``, edited so that reading it gives ``score``.
 
     - Notes and pedals are added and removed, on the nearest ticks. If ticks are too coarse
@@ -68,7 +68,7 @@ class _Edit:
     """The edit of one file; ``data`` may be called once."""
 
     def __init__(self, score: Score) -> None:
-        self.score, self.original = score, read_file(score.file, limits=ANY)
+        self.score, self.original = score, read_file(score.file, limits=NO_LIMITS)
         self.document = MidiFile(score.file)
         self.file, self.places = self.document.file, self.document.places
         if self.original.ticks_per_quarter != score.ticks_per_quarter:
@@ -104,12 +104,12 @@ class _Edit:
         renamed = {n for n in renamed if self.original.names.get(n) != score.names.get(n)}
         track_parts = Counter(place // 16 for place in self.places)
         if alone := [self.places[n] for n in renamed if track_parts[self.places[n] // 16] > 1]:
-            data = with_parts(score.file, self.places, alone=alone)
-            return edited(replace(score, file=data))
+            data = select_parts(score.file, self.places, alone=alone)
+            return edit_file(replace(score, file=data))
         times = np.concatenate([score.notes["start"], score.pedals["time"]])
         errors = np.abs(self.clock.seconds(self.clock.ticks(times)) - times)
         if errors.max(initial=0.0) > MAX_ROUNDING_SECONDS:
-            return edited(self._with_halved_ticks())
+            return edit_file(self._with_halved_ticks())
         if self.changed:
             self._edit_marks()
         for part in renamed:
@@ -276,7 +276,7 @@ class _Edit:
         for event, tick, (_, track, status, _, value) in zip(
             numbers.tolist(), ticks, events.tolist()
         ):
-            targets = self.document.parts.controlled(track * 16 + status % 16)
+            targets = self.document.parts.parts_controlled_at(track * 16 + status % 16)
             rows = [(tick, value, part) for part in targets]
             if all(missing[row] > 0 for row in rows):
                 missing.subtract(rows)

@@ -23,7 +23,7 @@ def free_channel(places: Collection[int], drums: Collection[int]) -> int:
     return min((c for c in range(16) if c not in drums), key=lambda channel: parts[channel])
 
 
-def with_parts(
+def select_parts(
     data: bytes,
     places: Sequence[int],
     *,

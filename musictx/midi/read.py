@@ -159,7 +159,7 @@ class FileParts:
             if parts[place // 16] == 1 and place // 16 in track_names
         }
 
-    def controlled(self, place: int) -> list[int]:
+    def parts_controlled_at(self, place: int) -> list[int]:
         """Return the parts that a controller at ``place`` acts on: the part there or, if there is
         none, all parts on its channel."""
         return self._by_place.get(place) or self._by_channel.get(place % 16, [])
@@ -189,7 +189,9 @@ def _pedals(
     by_place = np.argsort(place, kind="stable")
     places, first = np.unique(place[by_place], return_index=True)
     # The events of each place, with the parts that they act on.
-    groups = list(zip(np.split(by_place, first[1:]), map(parts.controlled, places.tolist())))
+    groups = list(
+        zip(np.split(by_place, first[1:]), map(parts.parts_controlled_at, places.tolist()))
+    )
     total = sum(len(indices) * len(targets) for indices, targets in groups)
     _check(total + len(file.events), "events", limits)
     pedals, event = np.zeros(total, PEDAL), np.zeros(total, np.int64)

@@ -13,33 +13,33 @@ LARGEST = 127
 SCALES = ".scales"
 
 
-def rounded(matrix: Tensor) -> tuple[Tensor, Tensor]:
+def quantise(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Quantise a matrix (..., inputs). Return int8 (..., inputs) and the scales (...) float32: the
     largest absolute value of each row, divided by 127."""
     scales = matrix.float().abs().amax(-1) / LARGEST
     return (matrix.float() / scales.clamp(min=1e-30)[..., None]).round().to(torch.int8), scales
 
 
-def restored(integers: Tensor, scales: Tensor) -> Tensor:
+def dequantise(integers: Tensor, scales: Tensor) -> Tensor:
     """Return the float32 matrix (..., inputs) for the results of :func:`rounded`."""
     return integers.float() * scales.float()[..., None]
 
 
-def as_bytes(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def quantise_matrices(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the quantised matrices among ``weights`` and their scales, by name."""
     stored = {}
     for name, tensor in weights.items():
         if tensor.is_floating_point() and tensor.dim() > 1:
-            stored[name], stored[name + SCALES] = rounded(tensor)
+            stored[name], stored[name + SCALES] = quantise(tensor)
     return stored
 
 
-def of_bytes(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def dequantise_matrices(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return ``stored`` with float32 matrices in place of int8 tensors and their scales. Tensors
     without scales of the right shape stay as they are."""
     weights = dict(stored)
     for name, integers in stored.items():
         scales, shape = stored.get(name + SCALES), integers.shape[:-1]
         if scales is not None and integers.dtype == torch.int8 and scales.shape == shape:
-            weights[name] = restored(integers, weights.pop(name + SCALES))
+            weights[name] = dequantise(integers, weights.pop(name + SCALES))
     return weights

@@ -70,7 +70,7 @@ class MusicTransformer(nn.Module):
                 raise ConfigError(f"model.features: {name} {problem}")
             feature = feature_type(self.config.vocab_size, self.config.width, **arguments)
         except (AttributeError, TypeError) as error:  # in a user's own class
-            message = f"model.features={options['name']}: cannot be made ({reason(error)})"
+            message = f"model.features={options['name']}: cannot be created ({reason(error)})"
             raise ConfigError(message) from error
         self.add_module(name, feature)
         return name
@@ -288,7 +288,7 @@ def _cascade(group: int, width: int) -> Any:
     """Build the part of a network that runs the layers once for ``group`` ids. Raises
     ``ConfigError`` if the optional component with it is not installed."""
     if "cascade" not in registry.GROUPS:
-        raise ConfigError(f"model.group={group}: {registry.GROUPS.missing('cascade')}")
+        raise ConfigError(f"model.group={group}: {registry.GROUPS.missing_message('cascade')}")
     return registry.load(registry.GROUPS["cascade"])(group, width)
 
 

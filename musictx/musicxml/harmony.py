@@ -49,7 +49,7 @@ def read_harmony(harmony: ET.Element, remarks: Counter[str]) -> str:
     if quality is None and text and suffix:
         quality = suffix[0]
     if quality is None:
-        remarks["chord symbols of other kinds read as the nearest triads"] += 1
+        remarks["chord symbols of unknown kinds read as the nearest triads"] += 1
         nearest = (name for prefix, name in _NEAREST.items() if kind.startswith(prefix))
         quality = next(nearest, "maj")
         text = text or ("" if kind == "other" else kind)

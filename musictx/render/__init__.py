@@ -1,5 +1,5 @@
 """Rendering: sound by a SoundFont sampler, and pictures of notes."""
 
-from musictx.lazy import callable_package
+from musictx.lazy import make_callable
 
-callable_package(__name__, "musictx.render.app")
+make_callable(__name__, "musictx.render.app")

@@ -11,7 +11,7 @@ from musictx import shipped
 from musictx.chords import is_chart
 from musictx.errors import UserError, each_file, shown
 from musictx.files import check_ending, check_writable, has_ending
-from musictx.formats import music_files, not_played, read
+from musictx.formats import music_files, read, repairs_message
 from musictx.notes import Score
 from musictx.options import make_config
 from musictx.render import audio, pianoroll
@@ -53,12 +53,14 @@ def results(config: RenderConfig) -> Iterator[Path]:
     def render_file(stem: Path) -> list[Path]:
         path, repairs = source_of[stem], Counter[str]()
         score = read(path, limits=config.limits, repairs=repairs)
-        if line := not_played(path, repairs):
+        if line := repairs_message(path, repairs):
             print(line)
         if is_chart(score):
-            from musictx.songs.chord_sheet import voiced  # the component that reads charts
+            from musictx.songs.chord_sheet import (
+                with_chord_notes,  # the component that reads charts
+            )
 
-            score = voiced(score)
+            score = with_chord_notes(score)
         if not len(score):
             raise UserError(f"{path}: nothing to render, the file has no notes")
         return _write(score, stem, endings, stem.name, config)

@@ -99,41 +99,43 @@ class Ending:
         """Add the penalties of strikes, releases and waits to ``nats`` (V,). ``progress`` is the
         share of the ending that is over, negative before the ending."""
         chord_begin = self.begin + CHORD_START * self.length
-        strikes = [strike for strike in state.sounding.recent() if strike.seconds >= chord_begin]
+        strikes = [
+            strike for strike in state.sounding.recent_onsets() if strike.seconds >= chord_begin
+        ]
         chord = {strike.pitch for strike in strikes}  # the last chord; empty before it begins
         older = [pitch for _, pitch in state.sounding if pitch not in chord]
-        chord_releases = np.isin(self.events.release, list(chord))
+        chord_releases = np.isin(self.events.note_off, list(chord))
         if chord and state.seconds - strikes[-1].seconds < CHORD_SECONDS:
             chord_tones = self._chord_tones(chord)
-            nats[self.events.strikes & ~chord_tones] = np.inf
+            nats[self.events.begins_note & ~chord_tones] = np.inf
             if len(chord) < CHORD_NOTES:
                 nats[chord_tones] -= CHORD_BONUS
             nats[self._waits_until(1.0, state) | chord_releases] = np.inf
             if older:  # no long wait, so that older notes are released soon
-                nats[self.events.wait > 2 * CHORD_SECONDS] = np.inf
+                nats[self.events.shift_seconds > 2 * CHORD_SECONDS] = np.inf
         elif chord or progress >= SILENCE_START:
             self._fall_silent(nats, state, bool(older) or progress >= RELEASE_DEADLINE)
-            if (state.allowed() & (self.events.wait > 0) & np.isfinite(nats)).any():
+            if (state.allowed() & (self.events.shift_seconds > 0) & np.isfinite(nats)).any():
                 nats[chord_releases] = np.inf
             if len(state.sounding):
-                nats[np.isin(self.events.release, older)] = -CHORD_BONUS
+                nats[np.isin(self.events.note_off, older)] = -CHORD_BONUS
         else:
             nats[self._waits_until(SILENCE_START, state)] = np.inf
             if progress >= CHORD_START:
                 self._begin_chord(nats)
             elif progress > 0:
-                nats[self.events.strikes] += STRIKE_PENALTY * progress / CHORD_START
+                nats[self.events.begins_note] += STRIKE_PENALTY * progress / CHORD_START
 
     def _waits_until(self, progress: float, state: GrammarState) -> np.ndarray:
         """(V,) bool: waits that end when the share ``progress`` of the ending is over, or later."""
-        at = state.seconds + self.events.wait
-        return (self.events.wait > 0) & (at >= self.begin + progress * self.length - 1e-6)
+        at = state.seconds + self.events.shift_seconds
+        return (self.events.shift_seconds > 0) & (at >= self.begin + progress * self.length - 1e-6)
 
     def _begin_chord(self, nats: np.ndarray) -> None:
         """Favour strikes, of which only the keynote in the bass is allowed."""
-        strike = self.events.strike
-        nats[self.events.strikes] -= CHORD_BONUS
-        nats[self.events.release >= 0] -= CHORD_BONUS  # earlier notes should end before the chord
+        strike = self.events.note_on
+        nats[self.events.begins_note] -= CHORD_BONUS
+        nats[self.events.note_off >= 0] -= CHORD_BONUS  # earlier notes should end before the chord
         if self.key is not None:
             low = (strike >= self.bass) & (strike < self.bass + 24)
             nats[(strike >= 0) & ~(low & (strike % 12 == self.key[0]))] = np.inf
@@ -141,19 +143,19 @@ class Ending:
     def _chord_tones(self, chord: set[int]) -> np.ndarray:
         """(V,) bool: ids that may join the pitches ``chord``: strikes above its bass that belong to
         its triad, and ids that prepare such a strike."""
-        strike = self.events.strike
+        strike = self.events.note_on
         tones = (strike > min(chord)) & ~np.isin(strike, list(chord))
         if self.key is not None:
             keynote, mode = self.key
             tones &= np.isin((strike - keynote) % 12, TRIADS[mode])
         tones &= len(chord) < 2 * CHORD_NOTES
-        return tones | (self.events.prepares_strike & tones.any())
+        return tones | (self.events.describes_note & tones.any())
 
     def _fall_silent(self, nats: np.ndarray, state: GrammarState, must_release: bool) -> None:
         """Forbid strikes; once nothing sounds, allow only the end of the piece. With
         ``must_release`` waits are forbidden, so that a note is released now."""
-        sounding, waits = state.sounding, self.events.wait > 0
-        nats[self.events.strikes] = np.inf
+        sounding, waits = state.sounding, self.events.shift_seconds > 0
+        nats[self.events.begins_note] = np.inf
         if not len(sounding):
             nats[:] = np.inf
             nats[EOS] = 0.0
@@ -161,10 +163,10 @@ class Ending:
         other_programs = [program for program, _ in sounding if program != sounding.program]
         nats[np.isin(self.events.program, other_programs)] = 0.0
         nats[self._waits_until(1.0, state)] = np.inf
-        if not sounding.struck:
+        if not sounding.has_onset:
             # To hold the chord, allow only the longest wait, which another wait may follow, and
             # waits up to the release of the notes.
-            too_short = (self.events.wait < self.events.wait.max()) & ~self._waits_until(
-                RELEASE_DEADLINE, state
-            )
+            too_short = (
+                self.events.shift_seconds < self.events.shift_seconds.max()
+            ) & ~self._waits_until(RELEASE_DEADLINE, state)
             nats[waits & (too_short | must_release)] = np.inf

@@ -23,7 +23,7 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import Steering, has_controls, unable
+from musictx.sampling.steer import Steering, has_controls, no_controls_message
 from musictx.sampling.strengths import (
     FEWEST_NOTES,
     MOST_ALIKE,
@@ -115,7 +115,7 @@ def _steering(tokenizer: Tokenizer, request: GenerateConfig, primer: Primer) -> 
     if not has_controls(tokenizer):
         for name in targets:
             if name != "density":
-                raise UserError(f"{name}: {unable(tokenizer)}")
+                raise UserError(f"{name}: {no_controls_message(tokenizer)}")
         return Steering(targets=targets)
     if (score := primer.score) is not None:
         # Controls are measured in seconds of the ids, which may be beats of the primer.
@@ -125,8 +125,8 @@ def _steering(tokenizer: Tokenizer, request: GenerateConfig, primer: Primer) -> 
         if len(music) >= FEWEST_NOTES:
             music = music.shifted(-float(music.notes["start"][0]))  # drop the rest at the beginning
             if music.duration >= SHORTEST_SECONDS:
-                measured = controls.measured(music.notes, music.duration)
-    return Steering(tuple(controls.levels(measured | targets)), targets)
+                measured = controls.measure_controls(music.notes, music.duration)
+    return Steering(tuple(controls.control_levels(measured | targets)), targets)
 
 
 def _span(score: Score) -> float:
@@ -158,7 +158,7 @@ def versions(
               generator
     """
     may_retry = region.may_retry
-    earlier_keys = [] if region.varied is None else [_keys(region.varied)]
+    earlier_keys = [] if region.variation_of is None else [_keys(region.variation_of)]
     for first in range(0, len(seeds), ROWS_AT_ONCE):
         batch = [region.with_seed(seed) for seed in seeds[first : first + ROWS_AT_ONCE]]
         earlier_seconds = region.length * first
@@ -173,7 +173,7 @@ def versions(
                 if attempt:
                     rejected = version
                     version = region.with_seed([*rejected.seed[:2], attempt])
-                    version.unlike = rejected, float(attempt)
+                    version.rejected_version = rejected, float(attempt)
                 while not version.done and version.stalled < STALLED_SEGMENTS:
                     _compose_segment([version], batch, earlier_seconds, progress)
                 new = version.new

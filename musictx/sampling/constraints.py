@@ -109,8 +109,8 @@ class Constraint:
                 allowed = _without(allowed, is_infinite)
                 total = total + np.where(is_infinite, 0.0, penalty)
         if self.events is not None:
-            prefixes = self.events.prepares_strike
-            may_strike = (allowed & self.events.strikes & ~prefixes).any(-1, keepdims=True)
+            prefixes = self.events.describes_note
+            may_strike = (allowed & self.events.begins_note & ~prefixes).any(-1, keepdims=True)
             allowed = _without(allowed, prefixes & (self.events.program < 0) & ~may_strike)
         masked = np.where(allowed, values - total, -np.inf)
         if (groups := self.groups()) is not None:
@@ -221,7 +221,7 @@ def _without(allowed: np.ndarray, forbidden: np.ndarray) -> np.ndarray:
 RowPenalty = Callable[[Any, np.ndarray], np.ndarray | None]
 
 
-def never(ids: np.ndarray) -> RowPenalty:
+def forbidding(ids: np.ndarray) -> RowPenalty:
     """The penalty that always forbids ``ids``, (V,) bool."""
     penalty = np.where(ids, np.inf, 0.0)
     return lambda row, past: penalty
@@ -245,7 +245,7 @@ def to_batch(
     return [partial(apply, functions) for functions in zip_longest(*penalties)]
 
 
-def checked(penalties: Sequence[Penalty]) -> list[Penalty]:
+def validated(penalties: Sequence[Penalty]) -> list[Penalty]:
     """The ``penalties`` of a caller, wrapped so that each raises ``UserError`` with its index
     unless it returns ``None`` or nats for each id."""
 

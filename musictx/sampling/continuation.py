@@ -27,14 +27,14 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Ended, Sample
-from musictx.sampling.steer import Steering, counts_no_bars
-from musictx.sampling.strengths import LAPS, SHORTEST_SECONDS, TOKENS_PER_SECOND
+from musictx.sampling.steer import Steering, no_bars_message
+from musictx.sampling.strengths import OVERLAP_QUARTERS, SHORTEST_SECONDS, TOKENS_PER_SECOND
 from musictx.tokens.controls import HERE
 from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.vocab import BOS, CUT, EOS
 
 
-def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> float | None:
+def end_time(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> float | None:
     """The time at which the new music after ``primer`` ends, in seconds of the tokens: after
     ``request.seconds`` or ``request.bars``, whichever is shorter; ``None`` without either. Bars are
     counted from the first bar line at or after the end of the primer. A new piece without a meter
@@ -48,7 +48,7 @@ def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> flo
     if request.bars is not None:
         if primer.score is None and not tokenizer.beats:
             raise UserError(
-                f"bars={request.bars}: {counts_no_bars(tokenizer)}, a primer with a meter or "
+                f"bars={request.bars}: {no_bars_message(tokenizer)}, a primer with a meter or "
                 "seconds"
             )
         ends.append(clock.after_bars(seam, request.bars))
@@ -73,14 +73,17 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
         return primer
     clock = primer.clock(tokenizer)
     last, end = (clock.beats.quarters(score.notes[c].max()) for c in ("start", "end"))
-    stop = max(clock.beats.bar_line(last + LAPS / 4), clock.beats.bar_line(end - LAPS))
+    stop = max(
+        clock.beats.bar_line(last + OVERLAP_QUARTERS / 4),
+        clock.beats.bar_line(end - OVERLAP_QUARTERS),
+    )
     seconds = clock.time(clock.beats.seconds(stop))
     state, ids = tokenizer.grammar(primer.ids), primer.ids.tolist()
     for token_id in idiom_of(tokenizer).silence(primer.ids, state, seconds):
         state.advance(token_id)
         ids.append(token_id)
     primer = replace(primer, ids=np.array(ids, primer.ids.dtype), seconds=state.seconds)
-    return idiom_of(tokenizer).before_bar_line(primer)
+    return idiom_of(tokenizer).without_bar_line(primer)
 
 
 class Continuation(Region):
@@ -114,7 +117,7 @@ class Continuation(Region):
         self.caller_penalties = caller_penalties
         self.clock = primer.clock(self.tokenizer)
         self.seam = float(self.clock.seconds(primer.seconds))
-        self._requested_end = end_of(request, self.tokenizer, primer)
+        self._requested_end = end_time(request, self.tokenizer, primer)
         if (bar := idiom.closing_bar(request, primer)) is not None:
             self.request = replace(request, end="cut")
             self._requested_end = self.clock.time(bar.begin)
@@ -228,8 +231,8 @@ class Continuation(Region):
     def finish_notes(self, notes: np.ndarray) -> np.ndarray:
         given, notes = self.primer.score, self.clock.notes_in_seconds(notes)
         if given is not None:
-            notes = timeline.quantised(notes, given, self.request.quantise)
-            notes = timeline.on_tracks(notes, given, self.tokenizer)
+            notes = timeline.quantise(notes, given, self.request.quantise)
+            notes = timeline.assign_tracks(notes, given, self.tokenizer)
         if self.until is not None:
             limit = float(self.clock.seconds(self.until))
             notes = notes[notes["start"] < limit - 1e-6]

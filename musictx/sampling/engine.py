@@ -66,7 +66,7 @@ class Decoder:
         self.device = next(model.parameters()).device
         self.length = prompt.shape[1]
         self._ids = prompt.expand(rows, -1).clone()  # `append` adds room at the end
-        self._uses_step = (name := chosen(cache, model)) != "growing"
+        self._uses_step = (name := cache_name(cache, model)) != "growing"
         # In three cases the last seven eighths of a full context are read again, from the first
         # position on: if a prefix must stay; for models with absolute positions, which were not
         # trained on positions beyond their windows; and for models in which a group of ids is one
@@ -150,7 +150,7 @@ class Decoder:
         return cache, self.model(ids.to(self.device), cache=cache)[:, -1]
 
 
-def chosen(cache: str, model: MusicTransformer) -> str:
+def cache_name(cache: str, model: MusicTransformer) -> str:
     """The option ``cache``, where ``auto`` is replaced by the name of the first step that suits
     ``model``, or ``growing``. Raises ``ValueError`` for a name that is not in :data:`CACHES`."""
     if cache not in CACHES:

@@ -15,14 +15,20 @@ import numpy as np
 from musictx.data.statistics import RESTRUCK_SECONDS, WINDOW_SECONDS
 from musictx.sampling.constraints import RowConstraint, RowPenalty
 from musictx.sampling.idiom import Idiom
-from musictx.sampling.penalties import feedback, fullness, instruments, limits_pitches, window
+from musictx.sampling.penalties import (
+    feedback,
+    instruments,
+    limits_pitches,
+    polyphony_error,
+    window,
+)
 from musictx.sampling.region import Region
 from musictx.sampling.repetition import MelodyRepetition, Reprise
 from musictx.sampling.strengths import (
-    ASKED_GAIN,
     POLYPHONY_GAIN,
     REPETITION_GAIN,
     REPETITION_STRIKES,
+    REQUESTED_GAIN,
     USUAL_GAIN,
 )
 from musictx.tokens import events as ev
@@ -34,7 +40,7 @@ class EventIdiom(Idiom):
     """How music is composed in event tokens."""
 
     end_of_new_piece = "natural"
-    notes_at_once = True
+    notes_are_immediate = True
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         super().__init__(tokenizer)
@@ -58,7 +64,7 @@ class EventIdiom(Idiom):
         is_requested = "density" in targets
         target = targets["density"] if is_requested else region.primer.density or stats.density
         if target and (is_requested or habits):
-            gain = ASKED_GAIN if is_requested else USUAL_GAIN
+            gain = REQUESTED_GAIN if is_requested else USUAL_GAIN
             rule = partial(density, events=events, target=target, gain=gain, releases=is_requested)
             result.append(rule)
         return result
@@ -100,10 +106,12 @@ def sustain(
     sounding = row.state.sounding
     if not len(sounding):
         return None
-    forbidden = among(events.strike, sounding.pitches_of_program())
+    forbidden = among(events.note_on, sounding.pitches_of_program())
     if most is not None and len(sounding) >= most:
-        may_follow = (events.strike < 0) & ~events.prepares_strike
-        if not sounding.struck:  # the program of a sounding note may be chosen to release the note
+        may_follow = (events.note_on < 0) & ~events.describes_note
+        if (
+            not sounding.has_onset
+        ):  # the program of a sounding note may be chosen to release the note
             may_follow |= among(events.program, [program for program, _ in sounding])
         forbidden |= ~may_follow
     return np.where(forbidden, np.inf, 0.0)
@@ -114,7 +122,7 @@ def silence(row: RowConstraint, ids: np.ndarray, events: NoteEvents) -> np.ndarr
     of performances has a silence of 5 s (docs/results.md)."""
     if len(row.state.sounding):
         return None
-    waits = events.wait
+    waits = events.shift_seconds
     last = np.flatnonzero(waits[ids] == 0)[-1]
     seconds = waits[ids[last:]].sum() + waits
     return np.where((waits > 0) & (seconds > WINDOW_SECONDS + 1e-6), np.inf, 0.0)
@@ -139,10 +147,10 @@ def density(
     span = window(state.seconds)
     begin = state.seconds - span - 1e-6
     # Count the strikes after `begin`; strikes are sorted from the last to the first.
-    count = bisect_left(state.sounding.recent(), -begin, key=lambda strike: -strike.seconds)
-    penalised = (events.strike >= 0) | events.prepares_strike | (releases & (events.release >= 0))
+    count = bisect_left(state.sounding.recent_onsets(), -begin, key=lambda strike: -strike.seconds)
+    penalised = (events.note_on >= 0) | events.describes_note | (releases & (events.note_off >= 0))
     nats: np.ndarray = gain * (
-        (count / span - target) * (penalised - events.wait / events.wait.max())
+        (count / span - target) * (penalised - events.shift_seconds / events.shift_seconds.max())
     )
     return nats
 
@@ -157,14 +165,14 @@ def repetition(
     strikes in excess of that share.
     """
     state = row.state
-    strikes = state.sounding.recent()[:REPETITION_STRIKES]
+    strikes = state.sounding.recent_onsets()[:REPETITION_STRIKES]
     repetitions, last_times = 0, dict[int, float]()  # pitch -> seconds of its last strike
     for at, pitch, _ in reversed(strikes):
         repetitions += at - last_times.get(pitch, -np.inf) < RESTRUCK_SECONDS - 1e-6
         last_times[pitch] = at
     nats = REPETITION_GAIN * (repetitions - target * len(strikes))
     recent = [p for p, at in last_times.items() if state.seconds - at < RESTRUCK_SECONDS - 1e-6]
-    return np.where(among(events.strike, recent), nats, 0.0) if nats > 0 and recent else None
+    return np.where(among(events.note_on, recent), nats, 0.0) if nats > 0 and recent else None
 
 
 def event_feedback(
@@ -184,13 +192,13 @@ def event_feedback(
     register   while the music is too high, higher notes are penalised more
     polyphony  while too many notes sound, releases become more likely; while too few, less likely
     """
-    state, pitches, nats = row.state, events.strike, np.zeros(len(velocity))
+    state, pitches, nats = row.state, events.note_on, np.zeros(len(velocity))
     strikes = pitches >= 0
     begin = state.seconds - WINDOW_SECONDS - 1e-6
-    recent = [strike for strike in state.sounding.recent() if strike.seconds > begin]
+    recent = [strike for strike in state.sounding.recent_onsets() if strike.seconds > begin]
     if target := targets.get("polyphony"):
-        error = fullness(len(state.sounding), target)
-        nats[events.release >= 0] -= POLYPHONY_GAIN * error
+        error = polyphony_error(len(state.sounding), target)
+        nats[events.note_off >= 0] -= POLYPHONY_GAIN * error
     if (target := targets.get("register")) and recent:
         recent_pitches = [strike.pitch for strike in recent]
         nats[strikes] += feedback("register", target, recent_pitches, pitches[strikes])

@@ -104,13 +104,13 @@ class EventRow(GivenRow):
             return [token] if may_follow and self.state.allowed()[token] else []
         if item.action == ev.OFF:
             return [token]
-        if not self.state.sounding.struck:
+        if not self.state.sounding.has_onset:
             for strike in self.due:  # a new note of the same pitch ends first
                 if strike.action == ev.ON and self.held[strike.program, strike.pitch]:
                     return [self._next_id(strike._replace(action=ev.OFF))]
         return []
 
-    def onward(self) -> int | None:
+    def due_id(self) -> int | None:
         if forced := self.forced():
             return forced[0]
         is_open = self.state.last in PREFIX_KINDS  # another event has begun
@@ -125,8 +125,8 @@ class EventRow(GivenRow):
         sounds = (program, pitch) in self.state.sounding.notes
         return None if sounds or program != self.state.program else self.table.id("note_on", pitch)
 
-    def toward_given(self) -> list[int]:
-        return [token for token in (self.onward(), self._strike_now()) if token is not None]
+    def ids_toward_given(self) -> list[int]:
+        return [token for token in (self.due_id(), self._strike_now()) if token is not None]
 
     def restrict(self, mask: np.ndarray) -> None:
         mask &= ~self._excluded
@@ -140,7 +140,7 @@ class EventRow(GivenRow):
         shifts = self.state.ids["time_shift"]
         if self.due:
             mask[shifts] = False
-            if (token := self.onward()) is not None:
+            if (token := self.due_id()) is not None:
                 mask[token] = True
             return
         if self.next_index < len(self.given):
@@ -159,7 +159,7 @@ class EventRow(GivenRow):
         if self._has_programs:
             busy = {*self.new.habits, *(program for program, _ in sounding.notes)} & self._parts
             releasable = {program for (program, _), count in self.held.items() if count}
-            if sounding.struck:
+            if sounding.has_onset:
                 releasable = set()
             full = [program for program in busy - releasable if not self._tones(program).any()]
             mask[[ids["program"].start + program for program in full]] = False
@@ -189,7 +189,11 @@ class EventRow(GivenRow):
         for kind in ("note_on", "velocity", "drum", "program"):
             if kind in ids:
                 mask[ids[kind]] = False
-        if self._has_programs and not self.state.sounding.struck and self.state.last != "program":
+        if (
+            self._has_programs
+            and not self.state.sounding.has_onset
+            and self.state.last != "program"
+        ):
             for (program, _), count in self.held.items():
                 if count and program != self.state.program:
                     mask[ids["program"].start + program] = True
@@ -241,7 +245,7 @@ class EventInfill(Infill):
         self.past = events[events["step"] < self.here]
         self.given = events[events["step"] >= self.here]
         self.held: list[tuple[int, int]] = []
-        self.is_new = [False] * int(ev.struck(self.past).sum())
+        self.is_new = [False] * int(ev.is_onset(self.past).sum())
 
     def _step(self, seconds: float) -> int:
         """The step nearest to ``seconds``."""
@@ -280,14 +284,14 @@ class EventInfill(Infill):
         last_step = int(min(self._last_step, self.here + segment))
         return [EventRow(new, state.copy(), self.given, self.held, last_step) for _ in range(count)]
 
-    def absorb(self) -> None:
+    def append_ids(self) -> None:
         ids = np.append(self.written(), self.row.piece).astype(int)
         self.past, self.here = ev.read(ids, self.vocabulary)
         # The model may have drawn other velocities for given notes: restore the given ones.
-        strikes = np.flatnonzero(ev.struck(self.past))[len(self.is_new) :]
+        strikes = np.flatnonzero(ev.is_onset(self.past))[len(self.is_new) :]
         given_strikes = strikes[~np.array(self.row.is_new, bool)]
         given = self.given[: self.row.next_index]
-        self.past["velocity_bin"][given_strikes] = given["velocity_bin"][ev.struck(given)]
+        self.past["velocity_bin"][given_strikes] = given["velocity_bin"][ev.is_onset(given)]
         self.given = self.given[self.row.next_index :]
         self.held = list(self.row.held.elements())
         self.done = self.here >= self.stop and not (self.brief.is_gap and self.held)

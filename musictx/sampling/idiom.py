@@ -18,13 +18,13 @@ from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
 from musictx.sampling import cadence
-from musictx.sampling.constraints import Penalty, RowPenalty, never
+from musictx.sampling.constraints import Penalty, RowPenalty, forbidding
 from musictx.sampling.penalties import Opening, instruments, limits_pitches, pitch_set, refuse
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.processors import Processor, of_sampling
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import counts_no_bars, has_controls
+from musictx.sampling.steer import has_controls, no_bars_message
 from musictx.sampling.strengths import LONGEST_SECONDS, SHORTEST_SECONDS, USUAL_SECONDS
 from musictx.tokens.controls import control_prefix
 from musictx.tokens.tokenizer import GrammarState, Tokenizer, programs_of_ids
@@ -42,7 +42,7 @@ class Idiom:
     #: The default of the option ``end`` for a new piece.
     end_of_new_piece = "cut"
     #: Whether each note is final when its id is drawn, not only when the piece is complete.
-    notes_at_once = False
+    notes_are_immediate = False
     #: (vocabulary, levels of the controls) -> the control tokens before a piece.
     prefix: Callable[[Vocabulary, Sequence[int]], np.ndarray] = staticmethod(control_prefix)
     #: ``module:function`` that fills gaps and accompanies, with the arguments of the default.
@@ -60,7 +60,7 @@ class Idiom:
         (:attr:`~musictx.config.GenerateConfig.plan`). Raises ``UserError`` for an option that these
         tokens cannot express."""
         for name, value in options.items():
-            raise UserError(f"{name}={value}: {counts_no_bars(self.tokenizer)}")
+            raise UserError(f"{name}={value}: {no_bars_message(self.tokenizer)}")
         return Plan()
 
     def composer(
@@ -75,7 +75,7 @@ class Idiom:
         ``is_restricted``: whether the caller adds penalties or processors. Raises ``UserError`` for
         a form that these tokens cannot express."""
         if request.form is not None:
-            raise UserError(f"form={request.form}: {counts_no_bars(self.tokenizer)}")
+            raise UserError(f"form={request.form}: {no_bars_message(self.tokenizer)}")
         return None
 
     def choose_parts(self, region: Region) -> Primer:
@@ -113,7 +113,7 @@ class Idiom:
         these tokens cannot write silence."""
         return ()
 
-    def before_bar_line(self, primer: Primer) -> Primer:
+    def without_bar_line(self, primer: Primer) -> Primer:
         """``primer``, which ends on a bar line, without the ids of that line if the model should
         write them."""
         return primer
@@ -140,7 +140,7 @@ class Idiom:
             return []
         pitch_of = self.tokenizer.pitch_of
         pitches = pitch_set(region.sampling, region.primer, self.tokenizer)
-        return [never((pitch_of >= 0) & ~pitches[pitch_of])]
+        return [forbidding((pitch_of >= 0) & ~pitches[pitch_of])]
 
     def limits(self, region: Region) -> list[RowPenalty]:
         """The penalties of a row in all music: new, continued, or around given notes; by default

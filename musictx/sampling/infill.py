@@ -115,19 +115,19 @@ class GivenRow(RowConstraint):
         item."""
         raise NotImplementedError
 
-    def toward_given(self) -> Sequence[int]:
+    def ids_toward_given(self) -> Sequence[int]:
         """The ids that lead to the next given item and are allowed now."""
         raise NotImplementedError
 
-    def onward(self) -> int | None:
+    def due_id(self) -> int | None:
         """The next id of the given item that must be written before time may advance; ``None`` if
         there is no such item."""
         raise NotImplementedError
 
     def groups(self) -> np.ndarray:
-        """The kind of each id, except that :meth:`onward` is in the group of the ids that advance
+        """The kind of each id, except that :meth:`due_id` is in the group of the ids that advance
         time. Since those are forbidden, it gets their probability."""
-        if self.done or (token := self.onward()) is None:
+        if self.done or (token := self.due_id()) is None:
             return self.table.kind_of
         groups = self.table.kind_of.copy()
         groups[token] = self._time_kind
@@ -141,7 +141,7 @@ def sparing_given(penalty: RowPenalty) -> RowPenalty:
         nats = penalty(row, past)
         if nats is not None and not row.done:
             nats = nats.copy()
-            nats[list(row.toward_given())] = 0.0
+            nats[list(row.ids_toward_given())] = 0.0
         return nats
 
     return apply
@@ -185,9 +185,9 @@ class Infill(Region):
     seconds   the length of the music composed so far, in seconds of the tokens
     segments  the number of segments composed so far
     stalled   the number of consecutive segments in which time did not advance
-    unlike    another version, and the penalty in nats for repeating its new notes
-    varied    the notes of which the new notes are a variation, in seconds of the score; ``None``:
-              not a variation
+    rejected_version  another version, and the penalty in nats for repeating its new notes
+    variation_of      the notes of which the new notes are a variation, in seconds of the score;
+                      ``None``: not a variation
     """
 
     #: Whether a version that is too similar to an earlier one is composed again.
@@ -207,8 +207,8 @@ class Infill(Region):
         self.sampling, self.stats = brief.sampling, brief.stats
         self.processors = idiom_of(self.tokenizer).processors(self.sampling)
         self.primer = Primer(score=brief.given if len(brief.given) else None)  # for key=auto
-        self.unlike: tuple[Self, float] | None = None
-        self.varied: np.ndarray | None = None
+        self.rejected_version: tuple[Self, float] | None = None
+        self.variation_of: np.ndarray | None = None
         self.segments = self.stalled = 0
         self.seconds = 0.0
 
@@ -278,11 +278,11 @@ class Infill(Region):
     def end_segment(self) -> None:
         """Append the ids written since :meth:`setup` to the piece."""
         begin = self.here
-        self.absorb()
+        self.append_ids()
         self.is_new = self.is_new + self.row.is_new
         self.segments += 1
         self.stalled = 0 if self.here > begin else self.stalled + 1
 
-    def absorb(self) -> None:
+    def append_ids(self) -> None:
         """Append the ids of ``row`` to the piece, and update ``here`` and ``done``."""
         raise NotImplementedError

@@ -23,7 +23,7 @@ from musictx.config import SamplingConfig, scales
 from musictx.data.statistics import WINDOW_SECONDS
 from musictx.errors import ConfigError, UserError
 from musictx.notes import DRUMS, pitched
-from musictx.sampling.constraints import RowConstraint, RowPenalty, never
+from musictx.sampling.constraints import RowConstraint, RowPenalty, forbidding
 from musictx.sampling.primer import Primer
 from musictx.sampling.strengths import FEWEST_NOTES, LOUDNESS_GAIN, REGISTER_GAIN
 from musictx.tokens.tokenizer import Tokenizer, programs_of_ids
@@ -92,7 +92,7 @@ def instruments(tokenizer: Tokenizer, usual: frozenset[int], primer: Primer) -> 
     model gives a small probability even to ids that never occurred in its training."""
     program, notes = programs_of_ids(tokenizer), primer.notes
     allowed = usual | set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
-    return never((program >= 0) & ~np.isin(program, sorted(allowed)))
+    return forbidding((program >= 0) & ~np.isin(program, sorted(allowed)))
 
 
 class Opening:
@@ -135,7 +135,7 @@ def window(seconds: float) -> float:
     return min(max(seconds, 1.0), WINDOW_SECONDS)
 
 
-def fullness(at_once: float, target: float) -> float:
+def polyphony_error(at_once: float, target: float) -> float:
     """log2(``at_once`` / ``target``), two numbers of simultaneous notes. Fewer than half a note
     count as half a note."""
     return float(np.log2(max(at_once, 0.5) / target))

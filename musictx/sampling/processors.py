@@ -117,7 +117,7 @@ def of_sampling(
     return processors
 
 
-def checked(processors: Sequence[Processor]) -> list[Processor]:
+def validated(processors: Sequence[Processor]) -> list[Processor]:
     """The ``processors`` of a caller, wrapped so that each raises ``UserError`` with its index
     unless it returns logits. Ids that were already forbidden stay forbidden."""
 

@@ -43,15 +43,15 @@ class MelodyRepetition:
 
     def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
         state = row.state
-        strikes = state.sounding.recent()
+        strikes = state.sounding.recent_onsets()
         joins = bool(strikes) and state.seconds - strikes[0].seconds < ONSET_SECONDS + 1e-6
         if self._key != (state.notes, joins):
             self._key = state.notes, joins
-            pitches = self.events.strike[ids]
+            pitches = self.events.note_on[ids]
             is_strike = pitches >= 0
-            times = np.cumsum(self.events.wait[ids])[is_strike]
+            times = np.cumsum(self.events.shift_seconds[ids])[is_strike]
             pitch, count = _next_pitch(pitches[is_strike], times, joins)
-            self._nats = -MELODY_GAIN * count * (self.events.strike == pitch) if count else None
+            self._nats = -MELODY_GAIN * count * (self.events.note_on == pitch) if count else None
         return self._nats
 
 
@@ -157,9 +157,9 @@ class Reprise:
     def _fill_due(self, state: GrammarState, ids: np.ndarray, subject: Subject) -> None:
         """If the last id begins the subject again, fill ``due`` with the rest of the subject."""
         absence = state.seconds - (self.absent_since or 0.0)
-        if absence < REPRISE_SECONDS or self.note_events.strike[ids[-1]] != max(subject.opening):
+        if absence < REPRISE_SECONDS or self.note_events.note_on[ids[-1]] != max(subject.opening):
             return
-        recent = state.sounding.recent()
+        recent = state.sounding.recent_onsets()
         times = np.array([strike.seconds for strike in recent])
         gaps = np.append(times[:-1] - times[1:] > ONSET_SECONDS + 1e-6, True)
         count = int(gaps.argmax()) + 1  # strikes of the last onset
@@ -201,6 +201,6 @@ class Reprise:
             nats = np.full(self.table.size, np.inf)
             nats[token] = 0.0
             if is_strike and step == now:
-                nats[self.note_events.prepares_strike] = 0.0
+                nats[self.note_events.describes_note] = 0.0
             return nats
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from musictx.shipped import DEFAULT, ON_BEATS
+from musictx.shipped import DEFAULT, SONG_MODEL
 from musictx.tokens import controls
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -32,17 +32,17 @@ def has_controls(tokenizer: Tokenizer) -> bool:
     return controls.STREAM in tokenizer.vocabulary.kinds
 
 
-def unable(tokenizer: Tokenizer) -> str:
+def no_controls_message(tokenizer: Tokenizer) -> str:
     """The error message for a model without control tokens; it names a model that has them."""
     return (
         f"this model ({tokenizer.name} tokens) has no control tokens; give one trained with "
-        f"tokenizer.controls=true, such as model={DEFAULT} or model={ON_BEATS}"
+        f"tokenizer.controls=true, such as model={DEFAULT} or model={SONG_MODEL}"
     )
 
 
-def counts_no_bars(tokenizer: Tokenizer) -> str:
+def no_bars_message(tokenizer: Tokenizer) -> str:
     """The error message for a model whose tokens have no bars; it names a model that has them."""
     return (
         f"this model ({tokenizer.name} tokens) counts no bars; give one of notes in bars, such as "
-        f"model={ON_BEATS}"
+        f"model={SONG_MODEL}"
     )

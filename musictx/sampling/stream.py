@@ -55,7 +55,7 @@ class Stream(Iterator[Event]):
         self._region = Continuation(
             bundle, primer, request, self._seed, steering, penalties, processors
         )
-        if not idiom_of(tokenizer).notes_at_once:
+        if not idiom_of(tokenizer).notes_are_immediate:
             raise UserError(
                 f"model: {tokenizer.name} tokens write notes with their length, too late to play "
                 "them at once; expected a model of performances, such as model=piano"

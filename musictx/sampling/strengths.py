@@ -14,7 +14,7 @@ from __future__ import annotations
 #: Nats for each note per second too many or too few: the first for a requested density and for all
 #: bar tokens, the second for event tokens at the usual density. "a density that is asked for": rank
 #: correlation .950 with 0.8. "the piano tuned by preferences": 0.2 instead of 0.1 gains nothing.
-ASKED_GAIN, USUAL_GAIN = 0.8, 0.1
+REQUESTED_GAIN, USUAL_GAIN = 0.8, 0.1
 #: Nats for a velocity 10 above the target while the music is 10 too loud, and for a pitch an octave
 #: above the target while the music is an octave too high. "loudness, register and fullness asked of
 #: the piano are fed back", "song goes on, which bars are pulled back to, what is asked for".
@@ -72,7 +72,7 @@ MOST_ALIKE, TRIES = 0.8, 8
 STALLED_SEGMENTS = 8
 #: The number of quarter notes by which the last note may extend beyond the bar line at which new
 #: music begins. Taste.
-LAPS = 1 / 8
+OVERLAP_QUARTERS = 1 / 8
 #: The shares of the context for earlier music and for given notes ahead; the rest is for new notes.
 #: Taste, as in the windows of training.
 PAST_SHARE, AHEAD_SHARE = 0.4, 0.3
@@ -89,10 +89,10 @@ NOTES_PER_MELODY_NOTE = 3.0
 SEMITONES_LOWER = 6.5
 #: Semitones by which new notes may exceed the range of the other notes of their track, or for a
 #: second voice, the range of the melody. Taste.
-MARGIN = 4
+RANGE_MARGIN = 4
 #: Density, loudness and other levels around a gap are measured within this many seconds before and
 #: after it. Taste.
-AROUND_SECONDS = 10.0
+CONTEXT_SECONDS = 10.0
 
 # ----------------------------------------------------------------- defaults, memory and time
 #: The length of a piece for which none is requested; the maximum if the model ends such a piece.

@@ -39,7 +39,7 @@ def on_grid(score: Score) -> bool:
     return any(beats.on_grid(score.notes["start"], lines) for lines in (4, 3))
 
 
-def quantised(notes: np.ndarray, score: Score, grid: str) -> np.ndarray:
+def quantise(notes: np.ndarray, score: Score, grid: str) -> np.ndarray:
     """``notes`` with starts and ends moved to the nearest lines of ``grid`` (:data:`GRIDS`, or
     ``none``) on the beats of ``score``. Each note lasts at least from one line to the next. Of the
     notes of a track that begin together on one pitch only the loudest remains."""
@@ -65,7 +65,9 @@ def _snap(
     return notes
 
 
-def within(notes: np.ndarray, score: Score, grid: str, begin: float, end: float) -> np.ndarray:
+def move_into_range(
+    notes: np.ndarray, score: Score, grid: str, begin: float, end: float
+) -> np.ndarray:
     """``notes`` moved, if rounding requires it, so that begin <= start < end (seconds). If lines of
     ``grid`` lie in this range, starts are not moved beyond the first and last of them."""
     first, last = begin, max(begin, end - LEAST_SECONDS)
@@ -83,7 +85,7 @@ def within(notes: np.ndarray, score: Score, grid: str, begin: float, end: float)
     return notes
 
 
-def on_ticks(notes: np.ndarray, score: Score, begin: float, end: float) -> np.ndarray:
+def snap_to_ticks(notes: np.ndarray, score: Score, begin: float, end: float) -> np.ndarray:
     """``notes`` moved to the ticks of ``score``, if it has any, so that begin <= start < end
     (seconds). Each note is at least one tick long."""
     lines = score.ticks_per_quarter
@@ -133,7 +135,7 @@ def excerpt(score: Score, notes: np.ndarray, begin: float) -> Score:
     return dataclasses.replace(score, notes=notes, pedals=score.pedals[:0]).shifted(-begin)
 
 
-def on_tracks(
+def assign_tracks(
     new: np.ndarray, score: Score, tokenizer: Tokenizer, among: Collection[int] | None = None
 ) -> np.ndarray:
     """The notes ``new`` on the tracks of ``score``, the piece that they continue, or only on its
@@ -147,7 +149,7 @@ def on_tracks(
     """
     new = new.copy()
     notes = score.notes
-    next_track = first_free(score)
+    next_track = first_free_track(score)
     if among is not None:
         notes = notes[np.isin(notes["track"], [*among])]
     if not len(notes) or not len(new):
@@ -177,15 +179,15 @@ def on_tracks(
             new["track"][i] = next_track + int(np.searchsorted(voices, note["track"]))
     if "velocity" not in {kind.lower() for kind in tokenizer.vocabulary.kinds}:
         new["velocity"] = int(np.median(notes["velocity"]))
-    return sounding(new, notes)
+    return with_track_programs(new, notes)
 
 
-def first_free(score: Score) -> int:
+def first_free_track(score: Score) -> int:
     """The number after the last track of ``score``."""
     return 1 + max([*score.names, *score.notes["track"].tolist()], default=-1)
 
 
-def sounding(new: np.ndarray, notes: np.ndarray) -> np.ndarray:
+def with_track_programs(new: np.ndarray, notes: np.ndarray) -> np.ndarray:
     """The notes ``new`` with the programs of their tracks at their starts, taken from ``notes``
     (sorted by start). Notes on tracks without ``notes`` stay unchanged."""
     new = new.copy()

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from musictx.notes import DRUMS
-from musictx.songs.repeats import FARTHEST_BARS, repeated
+from musictx.songs.repeats import FARTHEST_BARS, repeat_distances
 from musictx.tokens.controls import CONTROLS, KNOWN, STREAM
 from musictx.tokens.stream import BAR, CHORD, STEPS, STREAM_NOTE, NoteStream
 from musictx.tokens.vocab import SPECIALS, Vocabulary
@@ -84,7 +84,7 @@ def write(stream: NoteStream, table: Vocabulary) -> np.ndarray:
     bars, notes, bar = stream.bars, stream.notes, stream.bar
     if len(notes) and not 0 <= bar.min() <= bar.max() < len(bars):
         raise ValueError(f"notes: expected in bars 0 to {len(bars) - 1}")
-    sections = section_of(repeated(stream))
+    sections = section_of(repeat_distances(stream))
     line_fields = (0 * sections, bars["numerator"], bars["exponent"], sections, bars["early_end"])
     chord, drum = notes["part"] == CHORD, notes["part"] == DRUMS
     pitched, tie = ~chord & ~drum, notes["velocity_bin"] == 0

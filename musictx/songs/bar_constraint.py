@@ -99,7 +99,7 @@ class PartLimits:
         simultaneous notes, or recent onsets, as its habit allows."""
         if part not in self.new.habits:
             return False
-        habit, recent = self.new.habits[part], self.state.begun(part, step - WINDOW + 1)
+        habit, recent = self.new.habits[part], self.state.count_onsets(part, step - WINDOW + 1)
         return len(self._sounding(part, step)) >= habit.voices or recent >= habit.densest
 
     def _sounding(self, part: int, step: int) -> set[int]:
@@ -130,7 +130,7 @@ class GivenBars:
     ahead: Mapping[int, list[int]]
 
 
-def room(begins: np.ndarray, step: int) -> float:
+def steps_to_next(begins: np.ndarray, step: int) -> float:
     """Steps from ``step`` to the first of ``begins`` after it; 10**9 if there is none."""
     return float((begins[begins > step] - step).min(initial=10**9))
 
@@ -165,13 +165,13 @@ class BarRow(PartLimits, GivenRow):
     def forced(self) -> list[int]:
         return list(takewhile(lambda token: token != FREE, self.queue))
 
-    def toward_given(self) -> list[int]:
+    def ids_toward_given(self) -> list[int]:
         if not self.remaining or self.queue:
             return []
         ids, count = self.remaining[0].ids, len(self.state.group)
         return [ids[count]] if ids[:count] == self.state.group else []
 
-    def onward(self) -> int:
+    def due_id(self) -> int:
         return self.table.id(KNOWN)
 
     def bar_end(self) -> int:
@@ -190,7 +190,7 @@ class BarRow(PartLimits, GivenRow):
             mask[self.table.id("bar")] = False
             mask[given[0].ids[0] if given else self.bar_end()] = True
         elif field < LENGTH:
-            mask[self.toward_given()] = True
+            mask[self.ids_toward_given()] = True
         elif field == LENGTH:
             # The new note must end before these given notes: those of its pitch, or all of its part
             # if the part plays one note at a time.
@@ -198,7 +198,7 @@ class BarRow(PartLimits, GivenRow):
             is_limit = notes["part"] == state.part
             if habit is None or habit.voices != 1:
                 is_limit &= notes["pitch"] == state.value(TONE)
-            longest = room(notes["start"][is_limit], state.step)
+            longest = steps_to_next(notes["start"][is_limit], state.step)
             mask[self.state.ids["length"]] &= self.table.values_in("length") <= longest
 
     # ------------------------------------------------------------------------- what is written

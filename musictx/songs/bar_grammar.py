@@ -179,7 +179,7 @@ class BarState(GrammarState):
                 if group.velocity_bin and (parts is None or group.part in parts):
                     yield group
 
-    def begun(self, part: int, since: float) -> int:
+    def count_onsets(self, part: int, since: float) -> int:
         """The number of notes of ``part`` that began at the step ``since`` or later."""
         onsets = self.onsets.get(part, [])
         return len(onsets) - bisect_left(onsets, since)

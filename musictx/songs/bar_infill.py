@@ -12,7 +12,7 @@ from typing import Self
 
 import numpy as np
 
-from musictx.apps.habits import ANY
+from musictx.apps.habits import NO_LIMITS
 from musictx.bundle import Bundle
 from musictx.chords import chord_changes
 from musictx.notes import DRUMS, Score
@@ -52,7 +52,7 @@ from musictx.songs.infill_penalties import (
     unlike_other_version,
 )
 from musictx.songs.penalties import SparsePenalty, same_pitch, summed
-from musictx.songs.repeats import repeated
+from musictx.songs.repeats import repeat_distances
 from musictx.songs.strengths import LOOKAHEAD_BARS, RARER_SHARE
 from musictx.tokens.stream import CHORD, NoteStream
 from musictx.tokens.vocab import BOS, CUT
@@ -126,8 +126,8 @@ class BarInfill(Infill):
             self.ahead = self._with_varied(varied, begin, end)
             notes = self.ahead.notes
             original = self.ahead._replace(notes=notes[self._inside(notes)])
-            self.varied = self.finish_notes(tokenizer.score(original).notes)
-        self.repeats = repeated(self.ahead) if self.is_variation else None
+            self.variation_of = self.finish_notes(tokenizer.score(original).notes)
+        self.repeats = repeat_distances(self.ahead) if self.is_variation else None
         if repeats:
             bars = len(self.given.bars)  # may differ by one from len(repeats), by rounding to steps
             self.repeats = np.array([*repeats, *[0] * bars][:bars])
@@ -240,7 +240,7 @@ class BarInfill(Infill):
         state = self.tokenizer.grammar(self.piece)
         return [BarRow(new, state.copy(), given) for _ in range(count)]
 
-    def absorb(self) -> None:
+    def append_ids(self) -> None:
         stop = len(self.row.piece) - len(self.row.piece) % FIELDS_PER_NOTE  # of complete groups
         self.piece = np.concatenate([self.piece, np.array(self.row.piece[:stop], np.int64)])
         self.bar, self.done = self.row.bar, self.row.done
@@ -280,10 +280,10 @@ class BarInfill(Infill):
                 no_tune = (CHORD, DRUMS, *self._given_basses())
                 tune = given.notes[~np.isin(given.notes["part"], no_tune)]
                 # A requested register removes the limits on a part's range, and so this one.
-                ranged = {p for p in chordal if self.brief.habits[p].high < ANY.high}
+                ranged = {p for p in chordal if self.brief.habits[p].high < NO_LIMITS.high}
                 costs.append(partial(over_tune, parts=ranged, tune=tune))
-        if self.unlike is not None:
-            costs.append(self._unlike(*self.unlike))
+        if self.rejected_version is not None:
+            costs.append(self._unlike(*self.rejected_version))
         return [*super().penalties(), summed(*gains), sparing_given(summed(*costs))]
 
     def bars_back(self) -> np.ndarray:
@@ -295,7 +295,7 @@ class BarInfill(Infill):
             return self.repeats
         if not self.sampling.habits:
             return np.zeros(len(bars), np.int64)
-        return repeated(self.given._replace(notes=notes[notes["part"] != CHORD]))
+        return repeat_distances(self.given._replace(notes=notes[notes["part"] != CHORD]))
 
     def _bass(self) -> Bass | None:
         """The part that acts as the bass: the bass itself, if it is composed; else, in an
@@ -307,7 +307,7 @@ class BarInfill(Infill):
         lows = {
             part: habit.low
             for part, habit in self.brief.habits.items()
-            if habit.voices > 1 and part != DRUMS and habit.high < ANY.high
+            if habit.voices > 1 and part != DRUMS and habit.high < NO_LIMITS.high
         }
         if self.brief.is_gap or usual is None or self._given_basses() or not lows:
             return None

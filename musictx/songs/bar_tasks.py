@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.random import Generator
 
-from musictx.data.tasks import LOCKED_SHARE, Tasks, draw_begin, draw_length, draw_voice
+from musictx.data.tasks import GIVEN_VOICE_SHARE, Tasks, draw_begin, draw_length, draw_voice
 from musictx.notes import DRUMS
 from musictx.songs import bar_codec
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, TAIL_BARS, GivenAhead
-from musictx.songs.repeats import ALIKE, likeness, stretches
+from musictx.songs.repeats import LEAST_SIMILARITY, bar_similarity, moving_means
 from musictx.tokens.stream import CHORD, STEPS, NoteStream, bar_steps
 from musictx.tokens.vocab import BOS, CUT, EOS
 
@@ -43,7 +43,7 @@ class BarTasks(Tasks):
 
     no_controls_share = 0.3
 
-    def arranged(
+    def arrange(
         self, task: str, ids: np.ndarray, random: Generator, begins: bool, ends: bool, budget: int
     ) -> tuple[np.ndarray, np.ndarray] | None:
         room = (budget - 2) // FIELDS_PER_NOTE - 1  # groups: without bos, eos and controls
@@ -87,7 +87,7 @@ class BarTasks(Tasks):
             new &= ~self._edges(stream, begin, stop, random)
         if random.random() < CHORDS_SHARE:
             new &= stream.notes["part"] != CHORD
-        if random.random() < LOCKED_SHARE:
+        if random.random() < GIVEN_VOICE_SHARE:
             new &= ~self._voice(stream.notes, new, random)
         ahead = self._lookahead(stream, new, begin, given_stop, count, random)
         return None if ahead is None else (ahead, 0, stop)
@@ -130,12 +130,12 @@ class BarTasks(Tasks):
     def _vary(self, stream: NoteStream, random: Generator) -> WindowBars | None:
         bars, notes, bar = stream.bars, stream.notes, stream.bar
         size = min(round(draw_length(VARIED_BARS, random)), len(bars) // 2)
-        # (mean likeness, first bar, distance to the bars that it resembles)
+        # (mean bar_similarity, first bar, distance to the bars that it resembles)
         candidates = [
             (float(means[begin]), begin + back, back)
             for back in range(size, len(bars) - size + 1)
-            for means in [stretches(likeness(stream, back), size)]
-            for begin in np.flatnonzero(means >= ALIKE).tolist()
+            for means in [moving_means(bar_similarity(stream, back), size)]
+            for begin in np.flatnonzero(means >= LEAST_SIMILARITY).tolist()
         ]
         if not candidates:
             return None

@@ -38,7 +38,7 @@ from musictx.songs import bar_codec
 from musictx.songs.bar_codec import DRUM_STEPS, FIELDS_PER_NOTE, LONGEST, SECTIONS
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bars import EXPONENTS, LEAST_MOVE, LONGEST_BAR, NUMERATORS, PER_SECOND, Bars
-from musictx.songs.chord_estimation import recognised
+from musictx.songs.chord_estimation import recognise_chords
 from musictx.tokens.spelling import StreamTokenizer
 from musictx.tokens.stream import CHORD, STREAM_NOTE, NoteStream
 from musictx.tokens.tokenizer import Clock
@@ -140,7 +140,7 @@ class BarTokenizer(StreamTokenizer):
     ) -> tuple[np.ndarray, Counter[str], Bars]:
         """The notes of ``score`` that ids can encode, {reason: number of notes left out}, and the
         bars up to the end of the last note and the last of ``moments`` (seconds)."""
-        notes, left_out = self.writable(score)
+        notes, left_out = self.encodable_notes(score)
         return notes, left_out, Bars(score, max([0.0, *notes["end"].tolist(), *moments]))
 
     def window_start(self, ids: np.ndarray, start: int) -> int:
@@ -151,7 +151,7 @@ class BarTokenizer(StreamTokenizer):
     def grid(self, score: Score, *moments: float) -> BarredScore:
         """The bars of ``score`` that cover its notes and the ``moments`` (seconds), with the notes
         and chords in these bars."""
-        notes, left_out, bars = self._notes_and_bars(self.folded(score), *moments)
+        notes, left_out, bars = self._notes_and_bars(self.fold_pedal(score), *moments)
         if not len(notes) and not moments:
             return BarredScore(NoteStream(), left_out, bars, 0)
         start = bars.grid_steps(notes["start"])
@@ -183,7 +183,7 @@ class BarTokenizer(StreamTokenizer):
     def _chords(self, bars: Bars, first: int, last: int) -> np.ndarray:
         """The chords in force at the bar lines ``first`` to ``last``, and the changes of chord
         within these bars."""
-        chords = harmony.chord_changes(bars.score) or recognised(bars.score)
+        chords = harmony.chord_changes(bars.score) or recognise_chords(bars.score)
         steps = bars.grid_steps(np.array([time for time, _ in chords]))
         begins = {int(step): chord for step, (_, chord) in zip(steps, chords)}
         lines = set(bars.lines[first : last + 1].tolist())
@@ -255,5 +255,5 @@ class BarTokenizer(StreamTokenizer):
         effect, since times are counted in beats."""
         if semitones == 0:
             return ids
-        transposed = self.transposed(ids.astype(np.int64), semitones)
+        transposed = self.transpose(ids.astype(np.int64), semitones)
         return None if transposed is None else transposed.astype(np.uint16)

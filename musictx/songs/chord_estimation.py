@@ -1,7 +1,7 @@
 """The chords that notes imply, and those that fit a melody, by hidden Markov models over half bars.
 
-:func:`recognised` finds the chords that notes imply. In each half bar a chord is likely if the
-notes are its tones and the lowest note is its root; a chord tends to last.
+:func:`recognise_chords` finds the chords that notes imply. In each half bar a chord is likely if
+the notes are its tones and the lowest note is its root; a chord tends to last.
 
 :func:`search` finds the chords that fit a whole melody, before an accompaniment is composed. A
 state is a major or minor triad relative to the key. The probabilities of transitions between
@@ -40,7 +40,7 @@ STAY = 0.7
 QUALITY_PRIOR = (0.02, 0.42, 0.26, 0.04, 0.06, 0.09, 0.03, 0.03, 0.02, 0.01, 0.02)
 
 
-def recognised(score: Score) -> list[tuple[float, Chord]]:
+def recognise_chords(score: Score) -> list[tuple[float, Chord]]:
     """The chords that the notes of ``score`` imply: (seconds, chord) at each change. The first
     chord begins with the first bar, but not before 0."""
     notes = score.notes[~score.notes["drum"]]
@@ -148,10 +148,10 @@ STATES = 24
 TONICS = (0, 12 + 9)
 
 
-def implied(score: Score) -> list[tuple[float, Chord]]:
+def estimate_chords(score: Score) -> list[tuple[float, Chord]]:
     """(seconds, chord) at each change: the chords that fit ``score`` if it is a single melody, else
     those that its notes imply."""
-    return search(score) if score.one_voice else recognised(score)
+    return search(score) if score.one_voice else recognise_chords(score)
 
 
 def search(score: Score) -> list[tuple[float, Chord]]:
@@ -160,7 +160,7 @@ def search(score: Score) -> list[tuple[float, Chord]]:
     notes = score.notes[~score.notes["drum"]]
     if not len(notes):
         return []
-    lines, melody, at_bar = observed(score, notes)
+    lines, melody, at_bar = half_bar_durations(score, notes)
     path = likeliest(melody, at_bar, int(notes["pitch"][-1]) % 12)
     lines[0] -= score.beats.bar(float(lines[0]))[1]
     return _changes(score.beats, lines, 1 + path)
@@ -232,7 +232,9 @@ def _at_bar(clock: Beats, lines: np.ndarray) -> np.ndarray:
     return np.array([clock.bar(float(line) + 1e-6)[1] < 1e-3 for line in lines])
 
 
-def observed(score: Score, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def half_bar_durations(
+    score: Score, notes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The half bars from the first to the last of ``notes``.
 
     Returns (n,) their beginnings in quarter notes; (n, 2, 12) the durations in quarter notes of
@@ -258,8 +260,8 @@ def likeliest(durations: np.ndarray, at_bar: np.ndarray, final: int) -> np.ndarr
     about as often as the chords of songs. Unconstrained, the likeliest sequence changes half as
     often.
 
-    ``durations`` (n, 2, 12) and ``at_bar`` (n,) are as in :func:`observed`, and ``final`` is the
-    pitch class of the last note."""
+    ``durations`` (n, 2, 12) and ``at_bar`` (n,) are as in :func:`half_bar_durations`; ``final`` is
+    the pitch class of the last note."""
     log_p = table()
     transitions = log_p["follows"][at_bar[1:].astype(int)]
     log_likelihoods, emissions = _by_key(durations, at_bar)
@@ -285,7 +287,7 @@ def tonic(score: Score) -> Chord:
     notes = score.notes[~score.notes["drum"]]
     if not len(notes):
         return CHORDS[1]
-    _, durations, at_bar = observed(score, notes)
+    _, durations, at_bar = half_bar_durations(score, notes)
     major = int(_by_key(durations, at_bar)[0].argmax())
     total = np.roll(durations.sum((0, 1)), -major)
     is_minor = total[9] > total[7]  # the two triads differ in one tone

@@ -16,7 +16,7 @@ from musictx.beats import BPM
 from musictx.chords import name_of, triad_name
 from musictx.errors import ReadError
 from musictx.notes import KEY, METER, TEMPO, Score
-from musictx.songs.chord_sheet import MOST_BARS, TIMES, bars_in, words_in
+from musictx.songs.chord_sheet import MOST_BARS, TIMES, parse_bars, words_in
 from musictx.songs.ireal import LINK, ChartBar, chart, chord_of
 
 MOST_BYTES = 1_000_000
@@ -27,7 +27,7 @@ _BRACKETED = re.compile(r"\[([^\]\[]+)\]")
 _SYNONYMS = {"t": "title", "artist": "composer", "sot": "start_of_tab", "eot": "end_of_tab"}
 
 
-def looks_like(data: bytes) -> bool:
+def is_chord_file(data: bytes) -> bool:
     """Whether these bytes are text with chords."""
     text = _text(data)
     if LINK.search(text):
@@ -99,7 +99,7 @@ def _bars(text: str, headings: dict[str, str], repairs: Counter[str]) -> list[Ch
             headings.setdefault("title", line)
     match = re.match(r"(\d{1,2})/(\d{1,2})", headings.get("time", ""))
     meter = (int(match[1]) or 4, int(match[2]) or 4) if match else (4, 4)
-    bars = bars_in("\n".join(lines), partial(chord_of, repairs=repairs))
+    bars = parse_bars("\n".join(lines), partial(chord_of, repairs=repairs))
     return [ChartBar(bar, meter) for bar in bars]
 
 

@@ -20,7 +20,7 @@ from musictx.beats import Beats
 from musictx.chords import chord_markers, is_chart, name_changes, name_of, parse_chord, symbol_of
 from musictx.errors import UserError
 from musictx.notes import NOTE, Score
-from musictx.songs.chord_estimation import implied
+from musictx.songs.chord_estimation import estimate_chords
 
 SheetBar = list[str]
 
@@ -50,7 +50,7 @@ def sheet(text: str) -> list[SheetBar]:
 
     match = re.search(r"\bx\s*(\d{1,4})\s*$", text)
     times = int(match[1]) if match else 1
-    bars = bars_in(text[: match.start()] if match else text, to_name)
+    bars = parse_bars(text[: match.start()] if match else text, to_name)
     if not bars or not bars[0][0] or not times or len(bars) * times > MOST_BARS:
         raise UserError(
             f"chords={text[:40]!r}: expected 1 to {MOST_BARS} bars of chords, such as "
@@ -59,7 +59,7 @@ def sheet(text: str) -> list[SheetBar]:
     return bars * times
 
 
-def bars_in(text: str, to_name: Callable[[str], str]) -> list[SheetBar]:
+def parse_bars(text: str, to_name: Callable[[str], str]) -> list[SheetBar]:
     """The bars of a sheet. A new line counts as a bar line; ``x2`` at its end plays a line twice.
     ``to_name`` returns the chord name of a word, or "" for a word that is not a chord. Such words
     are left out; a bar with only such words is a bar without a chord."""
@@ -114,7 +114,7 @@ def _words(cell: str) -> list[str]:
     return [word[1:-1] if word[0] == "(" and word[-1] == ")" else word for word in words]
 
 
-def laid(bars: Sequence[SheetBar], clock: Beats, first: int, stop: int) -> tuple:
+def loop_markers(bars: Sequence[SheetBar], clock: Beats, first: int, stop: int) -> tuple:
     """Markers (seconds, name) of the chords of ``bars``, looped over the bars ``first`` to
     ``stop`` - 1 of a piece, counted from 0."""
     looped = (bars[(number - first) % len(bars)] for number in range(first, stop))
@@ -148,10 +148,10 @@ def _placed(
             yield begin, end, name
 
 
-def bars_of(score: Score) -> list[SheetBar]:
+def chord_bars(score: Score) -> list[SheetBar]:
     """The chords of each bar of ``score``: those of its markers, or else those that fit its melody
     or that its notes imply. A bar that begins without a change begins with the chord in force."""
-    chords = name_changes(score) or [(time, str(chord)) for time, chord in implied(score)]
+    chords = name_changes(score) or [(time, str(chord)) for time, chord in estimate_chords(score)]
     clock = score.beats
     end, ends = score.duration, True
     if is_chart(score):  # ends at a final "N", or else with the bar of the last chord
@@ -186,7 +186,7 @@ def _shares(chords: Sequence[tuple[float, str]], length: float) -> SheetBar:
     return [name for _, name in chords]
 
 
-def text_of(bars: Sequence[SheetBar]) -> str:
+def sheet_text(bars: Sequence[SheetBar]) -> str:
     """The text of a sheet, with four bars a line."""
     cells = [" ".join(symbol_of(name) if name else "." for name in bar) for bar in bars]
     width = max(map(len, cells), default=0)
@@ -194,12 +194,12 @@ def text_of(bars: Sequence[SheetBar]) -> str:
     return "\n".join("| " + " | ".join(cell.ljust(width) for cell in line) + " |" for line in lines)
 
 
-def voiced(score: Score) -> Score:
+def with_chord_notes(score: Score) -> Score:
     """``score``, a chart, with notes to play: each chord is struck again in every bar, with its
     bass in the octave from pitch 36 and its tones in the octave from pitch 55."""
     rows = []
     clock = score.beats
-    for begin, end, name in _placed(bars_of(score), clock):
+    for begin, end, name in _placed(chord_bars(score), clock):
         chord = parse_chord(name)
         if chord is None or not chord.step:
             continue

@@ -26,8 +26,8 @@ def run(config: ChordsConfig) -> str:
     score = read_music(config.file, "file", config.limits, config.repeats)
     if score.notes["drum"].all() and not chord_changes(score):
         raise UserError(f"file={config.file}: this file holds no chords and no pitched notes")
-    bars = chord_sheet.bars_of(score)
-    sheet = chord_sheet.text_of(bars)
+    bars = chord_sheet.chord_bars(score)
+    sheet = chord_sheet.sheet_text(bars)
     say(sheet)
     if not chord_changes(score):
         source = "fit the melody" if score.one_voice else "are what the notes imply"
@@ -38,7 +38,7 @@ def run(config: ChordsConfig) -> str:
         say(f"Sections, by their bars: {', '.join(names)}")
     if out is not None:
         if not chord_changes(score):  # chords of the file stay, with their basses and degrees
-            markers = chord_sheet.laid(bars, score.beats, 0, len(bars))
+            markers = chord_sheet.loop_markers(bars, score.beats, 0, len(bars))
             score = chord_sheet.with_markers(score, markers)
         say(str(write_new(out, formats.to_bytes(score, out.suffix.lower()))))
     return sheet

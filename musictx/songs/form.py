@@ -33,7 +33,7 @@ from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.sample import Sample
 from musictx.sampling.strengths import SECTION_BARS
 from musictx.songs.bar_tokens import BarredScore
-from musictx.songs.chord_estimation import implied
+from musictx.songs.chord_estimation import estimate_chords
 from musictx.songs.chord_sheet import with_markers, without_chords
 from musictx.songs.new_pieces import new_piece, shared_options
 from musictx.songs.penalties import section_contrast
@@ -98,7 +98,7 @@ class _Composition:
                 f"form={request.form}: the primer is its first section and has {self.bars} "
                 f"bars, expected 1 to {MOST_BARS}; give bars"
             )
-        chords = chord_changes(primer) or implied(primer)
+        chords = chord_changes(primer) or estimate_chords(primer)
         self.piece = with_markers(without_chords(primer), chords)
         self._cut(min(last - self.first, self.bars))
 
@@ -207,7 +207,7 @@ class _Composition:
         notes = stream.in_bars(0, len(stream.bars) - 1).notes
         ids = self.tokenizer.write(stream._replace(notes=notes))
         primer = Primer.of(self.tokenizer, ids, score)
-        return idiom_of(self.tokenizer).before_bar_line(primer), grid
+        return idiom_of(self.tokenizer).without_bar_line(primer), grid
 
     def _repeat_section(self, source: int) -> None:
         """Append a copy of the section that begins with the bar ``source``, and of its chords."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from musictx.apps.habits import ANY, without_overridden_limits
+from musictx.apps.habits import NO_LIMITS, without_overridden_limits
 from musictx.beats import BPM
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig, SamplingConfig
@@ -19,10 +19,10 @@ from musictx.data.statistics import (
     WINDOW_SECONDS,
     CorpusStats,
     Habit,
-    at_once,
     densest,
     habit,
     parts_of,
+    polyphony_at_onsets,
 )
 from musictx.errors import UserError
 from musictx.notes import DRUMS, METER
@@ -35,7 +35,7 @@ from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.processors import Processor, of_sampling
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import has_controls, unable
+from musictx.sampling.steer import has_controls, no_controls_message
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_codec, form
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, by_bar
@@ -101,7 +101,7 @@ class BarIdiom(Idiom):
         is_steered = has_controls(self.tokenizer)
         if request.form is not None:
             if not is_steered:
-                raise UserError(f"form={request.form}: {unable(self.tokenizer)}")
+                raise UserError(f"form={request.form}: {no_controls_message(self.tokenizer)}")
             return lambda primer, score, *rest: form.piece(
                 bundle, score, primer.plan, request, *rest
             )
@@ -153,7 +153,7 @@ class BarIdiom(Idiom):
         while state.seconds < until - 1e-6:
             yield from (*line, vocabulary.id("place"))  # place 0: these bars do not end early
 
-    def before_bar_line(self, primer: Primer) -> Primer:
+    def without_bar_line(self, primer: Primer) -> Primer:
         """``primer`` without a bar line at its end: the model is to choose the earlier bar that the
         line names as repeated. The line of an empty bar only copies the distance before it."""
         last = len(primer.ids) - FIELDS_PER_NOTE
@@ -166,7 +166,7 @@ class BarIdiom(Idiom):
         its habit (:meth:`_habits`), too."""
         habits, sampling = self._habits(region.primer, region.stats), region.sampling
         if not sampling.habits:
-            habits = dict.fromkeys(habits, ANY)
+            habits = dict.fromkeys(habits, NO_LIMITS)
         habits = without_overridden_limits(habits, sampling, region.steering.targets)
         pitches = pitch_set(sampling, region.primer, self.tokenizer)
         parts = [CHORD, *habits] if self.tokenizer.chords else [*habits]
@@ -189,11 +189,11 @@ class BarIdiom(Idiom):
         usual = stats.parts
         if not len(primer.ids):
             programs = primer.plan.parts or stats.instruments or range(DRUMS + 1)
-            return {part: usual.get(part, ANY) for part in programs}
+            return {part: usual.get(part, NO_LIMITS) for part in programs}
         habits = {}
         for part, notes in parts_of(primer.notes).items():
-            in_primer = habit([at_once(notes)], [notes["pitch"]], [0.0])
-            in_corpus, onsets = usual.get(part, ANY), densest(notes, WINDOW_SECONDS)
+            in_primer = habit([polyphony_at_onsets(notes)], [notes["pitch"]], [0.0])
+            in_corpus, onsets = usual.get(part, NO_LIMITS), densest(notes, WINDOW_SECONDS)
             habits[part] = Habit(
                 max(in_primer.voices, in_corpus.voices),
                 min(in_primer.low, in_corpus.low),
@@ -203,10 +203,10 @@ class BarIdiom(Idiom):
         return habits
 
     def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:
-        """As in the base class. A continuation of a primer that ended with a bar line first writes
-        such a line (:meth:`before_bar_line`). A new piece keeps to the meter of its plan, and parts
-        keep playing (:meth:`_keep_playing`). With habits, sections and bars are repeated, melodies
-        repeat pitches as often as the corpus, and a new piece begins on the first beat."""
+        """As in the base class. A continuation of a primer that ended with a bar line first
+        writes such a line (:meth:`without_bar_line`). A new piece keeps to the meter of its plan,
+        and parts keep playing (:meth:`_keep_playing`). With habits, sections and bars are repeated,
+        melodies repeat pitches as often as the corpus, and a new piece begins on the first beat."""
         vocabulary, primer = self.tokenizer.vocabulary, region.primer
         assert isinstance(state, BarState)
         sparse = self._keep_playing(region, state)
@@ -236,12 +236,12 @@ class BarIdiom(Idiom):
         usual, share = dict[int, float](), PART_SHARE
         if not len(primer.ids):
             habits = region.stats.parts
-            usual = {part: habits.get(part, ANY).density for part in primer.plan.parts or ()}
+            usual = {part: habits.get(part, NO_LIMITS).density for part in primer.plan.parts or ()}
             if requested is not None and (total := sum(usual.values())):
                 share *= min(requested / total, 1.0)
         elif region.sampling.habits and requested is None:
             since = state.step - PART_SECONDS * PER_SECOND
-            count = {part: state.begun(part, since) for part in state.onsets}
+            count = {part: state.count_onsets(part, since) for part in state.onsets}
             usual = {p: n / PART_SECONDS for p, n in count.items() if n >= FEWEST_NOTES}
         rates = {part: share * density for part, density in usual.items()}
         keep = partial(lacking_parts, rates=rates, from_start=not len(primer.ids))

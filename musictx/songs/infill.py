@@ -14,7 +14,7 @@ import numpy as np
 
 from musictx import formats
 from musictx.apps import parts
-from musictx.apps.habits import ANY
+from musictx.apps.habits import NO_LIMITS
 from musictx.apps.infill import arrange, compose_region, make_sample, usual_levels, with_beats
 from musictx.apps.tasks import Task, melody_task, requested_parts
 from musictx.bundle import Bundle
@@ -30,7 +30,7 @@ from musictx.sampling.sample import Sample
 from musictx.songs import chord_sheet, drummers
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.bars import blank_piece
-from musictx.songs.chord_estimation import implied, search
+from musictx.songs.chord_estimation import estimate_chords, search
 from musictx.songs.infill_penalties import BASS
 from musictx.songs.lead_in import LeadIn
 from musictx.songs.loops import Loop
@@ -105,7 +105,7 @@ def _drums_last(
     (drums,) = (name for name, part in named_parts.items() if part == DRUMS)
     names = [name for name in task.add if name != drums]
     usual = bundle.stats.parts
-    rates = {name: usual.get(part, ANY).density for name, part in named_parts.items()}
+    rates = {name: usual.get(part, NO_LIMITS).density for name, part in named_parts.items()}
     share = rates[drums] / total if (total := sum(rates.values())) else 1 / len(rates)
     pitched = replace(_with_density(request, 1 - share), add=",".join(names), style=None)
     drums_alone = _with_density(request, share)
@@ -119,7 +119,7 @@ def _drums_last(
 
     task_of_others, report_others = replace(task, add=(*names,)), partial(report, "others", 0.0)
     versions = compose(bundle, task_of_others, pitched, seed, progress=report_others, on_event=None)
-    first = timeline.first_free(task.score)
+    first = timeline.first_free_track(task.score)
     for number, version in enumerate(versions):
         notes = version.score.notes
         new = notes[notes["track"] >= first]
@@ -169,7 +169,7 @@ def with_chords(task: Task) -> Task:
     given = task.given
     if task.is_gap or chord_changes(given):
         return task
-    chords = implied(given) if task.add else search(given)
+    chords = estimate_chords(given) if task.add else search(given)
     return replace(task, given=chord_sheet.with_markers(given, chords))
 
 
@@ -180,13 +180,13 @@ def under_chords(score: Score, request: AccompanyConfig) -> Task:
         chart, bars = _sheet(request.chords)
         score = score if len(score) else chart
     else:
-        bars = chord_sheet.bars_of(score)
+        bars = chord_sheet.chord_bars(score)
     if not len(score):
         add, track = requested_parts(request), request.melody_track
         require(track is None, "melody_track", track, "none without a melody")
         clock = score.beats
         end = clock.seconds(clock.bar_line(0.0, len(bars)))
-        given = replace(score, markers=chord_sheet.laid(bars, clock, 0, len(bars)))
+        given = replace(score, markers=chord_sheet.loop_markers(bars, clock, 0, len(bars)))
         return Task(score, given, 0.0, end, False, (), add=add)
     task = melody_task(score, request).in_time()
     clock = task.score.beats
@@ -194,7 +194,7 @@ def under_chords(score: Score, request: AccompanyConfig) -> Task:
     lines = np.diff([clock.bar_line(0.0, first - 1 + n) for n in range(3)])
     first += lines[0] < lines[1] - 1e-6  # the sheet begins after a pick-up
     given = chord_sheet.without_chords(task.given)
-    given = chord_sheet.with_markers(given, chord_sheet.laid(bars, clock, first - 1, last))
+    given = chord_sheet.with_markers(given, chord_sheet.loop_markers(bars, clock, first - 1, last))
     return replace(task, given=given)
 
 
@@ -212,7 +212,7 @@ def _sheet(chords: str) -> tuple[Score, list[chord_sheet.SheetBar]]:
         score = formats.read(chords.encode() if is_link else path)
     except UserError as error:
         raise UserError(f"chords={error}") from None
-    bars = chord_sheet.bars_of(score)
+    bars = chord_sheet.chord_bars(score)
     if not bars:
         raise UserError(f"chords={chords}: this file holds no chords")
     return score.with_notes(score.notes[:0]), bars

@@ -14,7 +14,7 @@ import numpy as np
 from musictx.chords import NONE, Chord
 from musictx.notes import DRUMS
 from musictx.songs.bar_codec import part_id
-from musictx.songs.bar_constraint import WINDOW, BarRow, room
+from musictx.songs.bar_constraint import WINDOW, BarRow, steps_to_next
 from musictx.songs.bar_grammar import BarState, GroupKey
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import Drummer
@@ -55,7 +55,7 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
     if DRUMS not in parts or steps != drummer.steps:
         return
     struck = [group.tone for group in groups if group.key[:2] == (place, DRUMS)]
-    due = row.toward_given()
+    due = row.ids_toward_given()
     if not state.group:
         nats, first = drummer.log_prob_silence(place, struck), row.state.ids["place"].start
         # Every new group is a stroke, so to choose a place is to choose that a stroke comes there.
@@ -159,10 +159,12 @@ class HarmonicFit:
             for start, chord in self._chords
             if pitch_class not in ([chord.root] if is_bass else chord.classes)
         ]
-        nats = OVERHANG_PENALTY * (lengths > room(np.array(foreign, np.int64), step))
+        nats = OVERHANG_PENALTY * (lengths > steps_to_next(np.array(foreign, np.int64), step))
         if new_chords:
             clashing = self._notes[np.isin((self._notes["pitch"] - pitch) % 12, (1, 11))]
-            nats = np.maximum(nats, OVERHANG_PENALTY * (lengths > room(clashing["start"], step)))
+            nats = np.maximum(
+                nats, OVERHANG_PENALTY * (lengths > steps_to_next(clashing["start"], step))
+            )
         return nats
 
 
@@ -225,7 +227,7 @@ def filling_parts(row: BarRow) -> Nats:
     for ids, nats in favour_parts(row.state, targets, since):
         yield ids, nats
         if is_place and not row.parts_at(row.remaining[0].place):
-            yield row.toward_given()[0], -nats  # only a given note may come at that place
+            yield row.ids_toward_given()[0], -nats  # only a given note may come at that place
 
 
 def bass_on_bar_line(row: BarRow) -> Nats:

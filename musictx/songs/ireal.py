@@ -75,7 +75,7 @@ def chord_of(word: str, repairs: Counter[str]) -> str:
     if chord := name_of(word):
         return chord
     chord = triad_name(word)
-    nearest_triads = "chord symbols of other kinds read as the nearest triads"
+    nearest_triads = "chord symbols of unknown kinds read as the nearest triads"
     repairs[nearest_triads if chord else "words among chords left out"] += 1
     return chord or ""
 

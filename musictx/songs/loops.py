@@ -13,9 +13,9 @@ import numpy as np
 
 from musictx.apps.tasks import Task
 from musictx.errors import UserError
-from musictx.midi.document import shortened
+from musictx.midi.document import shorten
 from musictx.notes import Score
-from musictx.sampling.strengths import LAPS
+from musictx.sampling.strengths import OVERLAP_QUARTERS
 from musictx.songs.lead_in import join, passage
 
 #: The marker at the end of a loop.
@@ -40,7 +40,7 @@ class Loop:
         last, end = (clock.quarters(time) for time in (task.score.duration, task.end))
         stop = last if not task.is_gap and len(task.score) else max(last, end)
         ends = [time for time, text in task.score.markers if text == LOOP_END]
-        line = clock.bar_line(max(stop - LAPS, 0.0))
+        line = clock.bar_line(max(stop - OVERLAP_QUARTERS, 0.0))
         self.seconds = ends[-1] if ends else clock.seconds(line)
         self.rotation = 0.0
         if task.is_gap:
@@ -73,7 +73,7 @@ class Loop:
         """``score`` with the length of the loop: a marker at the end of the loop is added unless a
         note lasts until there, and the tracks of its file are shortened to the loop."""
         if score.file:
-            score = replace(score, file=shortened(score.file, self.seconds))
+            score = replace(score, file=shorten(score.file, self.seconds))
         marker = (self.seconds, LOOP_END)
         if score.duration > self.seconds - 1e-6 or marker in score.markers:
             return score

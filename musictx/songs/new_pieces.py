@@ -17,11 +17,11 @@ from musictx.bundle import Bundle
 from musictx.chords import NAMES, Chord
 from musictx.config import AccompanyConfig, GenerateConfig, scales
 from musictx.config.composing import Steered
-from musictx.data.statistics import at_once
+from musictx.data.statistics import polyphony_at_onsets
 from musictx.notes import NOTE, Score, until
 from musictx.sampling.cadence import ClosingBar
 from musictx.sampling.composer import Progress
-from musictx.sampling.continuation import end_of
+from musictx.sampling.continuation import end_time
 from musictx.sampling.events import Event, emit_all
 from musictx.sampling.idiom import Idiom
 from musictx.sampling.penalties import pitch_classes, pitch_set
@@ -53,7 +53,7 @@ def new_piece(
     pitches = pitch_set(request.sampling, NOTHING, bundle.tokenizer)  # raises for key=auto
     random, clock = np.random.default_rng([*seed]), plan.score.beats
     primer, end = Primer(plan=plan), USUAL_SECONDS
-    if (ids_end := end_of(request, bundle.tokenizer, primer)) is not None:
+    if (ids_end := end_time(request, bundle.tokenizer, primer)) is not None:
         end = float(primer.clock(bundle.tokenizer).seconds(ids_end))
     bars = clock.bar_at(end + 1e-6) - 1  # complete bars
     closes = bars > 1 and request.end != "cut" and not request.loop
@@ -91,7 +91,7 @@ def closing_bar(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -
     """The last whole bar of a continuation of ``primer`` with a natural end: all parts hold the
     tonic chord of the requested key, or else of the piece. The bar is empty if the continuation is
     too short to have another bar before it; ``None`` if its length is not fixed."""
-    end = end_of(request, tokenizer, primer)
+    end = end_time(request, tokenizer, primer)
     if end is None:
         return None
     clock = primer.clock(tokenizer)
@@ -133,7 +133,7 @@ def closing(
     rows: list[tuple] = []
     for track in np.unique(recent["track"]).tolist():
         notes = recent[recent["track"] == track]
-        count = 3 if np.median(at_once(notes)) > 1 else 1
+        count = 3 if np.median(polyphony_at_onsets(notes)) > 1 else 1
         last = notes["start"] > notes["start"].max() - 1e-3
         height = notes["pitch"].mean() if count > 1 else notes["pitch"][last].mean()
         held = nearest(tones, height, count)

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from musictx.notes import DRUMS
-from musictx.sampling.constraints import Penalty, RowPenalty, never
-from musictx.sampling.penalties import feedback, fullness, window
+from musictx.sampling.constraints import Penalty, RowPenalty, forbidding
+from musictx.sampling.penalties import feedback, polyphony_error, window
 from musictx.sampling.steer import Steering
-from musictx.sampling.strengths import ASKED_GAIN, REPETITION_GAIN, REPETITION_STRIKES
+from musictx.sampling.strengths import REPETITION_GAIN, REPETITION_STRIKES, REQUESTED_GAIN
 from musictx.songs.bar_codec import REPEATS, part_id
 from musictx.songs.bar_constraint import BarRow
 from musictx.songs.bar_grammar import BarState, Group
@@ -78,10 +78,10 @@ def bar_feedback(row: Any, steering: Steering, chords: bool) -> Nats:
     seconds of the tokens (:func:`.window`). If a level is too high, these are penalised (and
     favoured if it is too low):
 
-    density    new notes, by :data:`ASKED_GAIN` nats for each note per second too many, fading to 0
-               for those that begin a second later; the end of the bar gains nats by the time until
-               it. With ``chords``, the first place of an empty bar is not penalised, since its
-               chord comes there
+    density    new notes, by :data:`REQUESTED_GAIN` nats for each note per second too many, fading
+               to 0 for those that begin a second later; the end of the bar gains nats by the time
+               until it. With ``chords``, the first place of an empty bar is not penalised, since
+               its chord comes there
     polyphony  long notes; if no notes are given, new notes, too, as for the density
     register   high notes
     loudness   loud notes
@@ -109,10 +109,10 @@ def bar_feedback(row: Any, steering: Steering, chords: bool) -> Nats:
         return
     crowd = 0.0  # nats for polyphony
     if polyphony and not isinstance(row, BarRow):
-        crowd = CROWD_GAIN * fullness(at_once, polyphony)
+        crowd = CROWD_GAIN * polyphony_error(at_once, polyphony)
     requested = targets.get("density")
     target = requested or steering.usual_density
-    excess = ASKED_GAIN * (len(recent) / span - target) if target else 0.0  # nats for density
+    excess = REQUESTED_GAIN * (len(recent) / span - target) if target else 0.0  # nats for density
     if not requested and excess > 0:
         yield from thinner_chord(row, excess)
         excess = 0.0
@@ -164,7 +164,7 @@ def lacking_parts(row: Any, rates: Mapping[int, float], from_start: bool = False
 def favour_parts(state: BarState, targets: Mapping[int, float], since: float) -> Nats:
     """Favour each part by :data:`PART_GAIN` nats for each note by which it misses its target (part
     -> notes since the step ``since``), and all places by the greatest of these gains."""
-    gains = {p: PART_GAIN * max(n - state.begun(p, since), 0.0) for p, n in targets.items()}
+    gains = {p: PART_GAIN * max(n - state.count_onsets(p, since), 0.0) for p, n in targets.items()}
     if not state.group:
         yield state.ids["place"], -max(gains.values(), default=0.0)
         return
@@ -219,7 +219,7 @@ def one_meter(table: Vocabulary, numerator: int, denominator: int) -> RowPenalty
     for kind, value in (("numerator", numerator), ("denominator", exponent)):
         other[table.slices[kind]] = True
         other[table.id(kind, value)] = False
-    return never(other)
+    return forbidding(other)
 
 
 # --------------------------------------------------------------------- repetition and contrast

@@ -13,32 +13,32 @@ from musictx.tokens.stream import NoteStream
 
 #: The greatest distance in bars at which bars are compared.
 FARTHEST_BARS = 32
-#: A bar repeats an earlier bar only if their similarity (:func:`likeness`) is at least this.
-ALIKE = 0.5
+#: A bar repeats an earlier bar only if their similarity (:func:`bar_similarity`) is at least this.
+LEAST_SIMILARITY = 0.5
 #: Of several such bars the one is chosen that has the greatest mean similarity over the bar itself
 #: and this many bars before and after it.
-BEFORE, AFTER = 1, 2
+BARS_BEFORE, BARS_AFTER = 1, 2
 
 
-def repeated(stream: NoteStream) -> np.ndarray:
+def repeat_distances(stream: NoteStream) -> np.ndarray:
     """(B,) for each bar, the distance in bars to the earlier bar that it repeats, 0 for none. An
     empty bar has the distance of the bar before it."""
     count = len(stream.bars)
     reach = min(FARTHEST_BARS, count - 1)
     if reach < 1:
         return np.zeros(count, np.int64)
-    padded = np.zeros((reach + 1, BEFORE + count + AFTER))
-    similarity = padded[:, BEFORE : BEFORE + count]  # (distance, bar)
+    padded = np.zeros((reach + 1, BARS_BEFORE + count + BARS_AFTER))
+    similarity = padded[:, BARS_BEFORE : BARS_BEFORE + count]  # (distance, bar)
     for distance in range(1, reach + 1):
-        similarity[distance, distance:] = likeness(stream, distance).clip(min=0)
-    sums = sum(padded[:, first : first + count] for first in range(BEFORE + AFTER + 1))
+        similarity[distance, distance:] = bar_similarity(stream, distance).clip(min=0)
+    sums = sum(padded[:, first : first + count] for first in range(BARS_BEFORE + BARS_AFTER + 1))
     # Rounding makes equal sums equal whatever the order of addition; argmax takes the nearest bar.
-    best = np.where(similarity >= ALIKE, np.round(sums, 6), 0.0).argmax(0)
+    best = np.where(similarity >= LEAST_SIMILARITY, np.round(sums, 6), 0.0).argmax(0)
     has_notes = np.bincount(stream.bar, minlength=count) > 0
     return best[np.maximum.accumulate(np.where(has_notes, np.arange(count), 0))]
 
 
-def likeness(stream: NoteStream, distance: int) -> np.ndarray:
+def bar_similarity(stream: NoteStream, distance: int) -> np.ndarray:
     """(B - distance,) the similarity of each bar, from number ``distance`` on, to the bar
     ``distance`` bars before it: the number of notes that both have at the same place, part and
     pitch, divided by the number of notes of the fuller bar; -1e6 if the meters differ."""
@@ -55,7 +55,7 @@ def likeness(stream: NoteStream, distance: int) -> np.ndarray:
     return np.where(bars[distance:] == earlier, share, -1e6)
 
 
-def stretches(values: np.ndarray, size: int) -> np.ndarray:
+def moving_means(values: np.ndarray, size: int) -> np.ndarray:
     """(n - size + 1,) the means of all runs of ``size`` consecutive values."""
     total = np.concatenate([[0.0], np.cumsum(values)])
     means: np.ndarray = (total[size:] - total[:-size]) / size

@@ -38,7 +38,7 @@ LONGEST = 1800.0
 
 
 @cached
-def tracked(score: Score) -> Pulse | None:
+def track_beats(score: Score) -> Pulse | None:
     """The likeliest beats and bars of ``score`` by its onsets, however uncertain; ``None`` for too
     little or too much music. The first bar begins at or before the first note."""
     times, weights = _onsets(score)

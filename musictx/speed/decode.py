@@ -40,7 +40,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
         if setting.query_pieces is None and terms.blocks is None:
             weights = logits.softmax(-1)
         else:
-            weights = reference.softmax(logits, reference.visible(setting, q.device, terms.blocks))
+            weights = reference.softmax(
+                logits, reference.visibility_mask(setting, q.device, terms.blocks)
+            )
         weights = F.dropout(weights, setting.dropout)
         out = weights @ v.to(precise)
         if terms.value_table is not None:

@@ -22,7 +22,7 @@ from musictx.attention.terms import FURTHER, PLACE, Span, frequencies
 from musictx.attention.terms import Terms as SchemeTerms
 from musictx.model.block import Block
 from musictx.model.features import NativeForm
-from musictx.model.rounding import restored, rounded
+from musictx.model.rounding import dequantise, quantise
 from musictx.model.transformer import MusicTransformer
 
 #: Outputs in a panel; numbers in a vector; int8 numbers in a word.
@@ -82,8 +82,8 @@ def pad_to_panels(x: Tensor) -> Tensor:
 def in_bytes(matrix: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return (int8 matrix, scales) if the rounding error is at most :data:`TOLERANCE`, as it is for
     weights from an int8 model folder; otherwise (matrix, None)."""
-    integers, scales = rounded(matrix)
-    error = (restored(integers, scales) - matrix.float()).abs()
+    integers, scales = quantise(matrix)
+    error = (dequantise(integers, scales) - matrix.float()).abs()
     fits = bool((error <= TOLERANCE * scales[..., None]).all())
     return (integers, scales) if fits else (matrix, None)
 
@@ -278,7 +278,7 @@ class Ring:
     def write(self, layer: int, slots: Tensor, keys: Tensor, values: Tensor) -> None:
         """Write keys and values (1 or rows, heads, n, size) into ``slots`` (n,)."""
         if self._word > 1:
-            (keys, key_scales), (values, value_scales) = rounded(keys), rounded(values)
+            (keys, key_scales), (values, value_scales) = quantise(keys), quantise(values)
             self.scales[:, layer, :, :, slots] = torch.stack([key_scales, value_scales])
         words = F.pad(keys, (0, -keys.shape[-1] % self._word)).unflatten(-1, (-1, self._word))
         # Index tensors with a slice between them put their dimension first: (n, rows, heads, ...).

@@ -148,7 +148,7 @@ def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
         for tick, _, body, _ in messages(chunk):
             if body[0] >> 4 == 0xB:
                 status, number, value = body
-                for part in document.parts.controlled(track * 16 + status % 16):
+                for part in document.parts.parts_controlled_at(track * 16 + status % 16):
                     time = float(document.clock.seconds(tick))
                     values[part, number].append((time, value))
     return {key: sorted(rows, key=lambda row: row[0]) for key, rows in values.items()}
@@ -280,9 +280,9 @@ def chords_of(document: Document, symbols: bool = False) -> list[tuple[Any, ...]
     (seconds, name, chord symbol such as Am7). Empty if ``musictx.songs`` is not installed."""
     if not registry.is_present("musictx.songs"):
         return []
-    from musictx.songs.chord_estimation import recognised
+    from musictx.songs.chord_estimation import recognise_chords
 
-    chords = recognised(score_of(document))
+    chords = recognise_chords(score_of(document))
     names: list[tuple[Any, ...]] = [(time, str(chord)) for time, chord in chords]
     return [(*row, symbol_of(row[1])) for row in names] if symbols else names
 

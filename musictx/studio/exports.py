@@ -16,7 +16,7 @@ from musictx.chords import is_chart
 from musictx.errors import UserError
 from musictx.files import write_bytes
 from musictx.notes import Score
-from musictx.songs.chord_sheet import voiced
+from musictx.songs.chord_sheet import with_chord_notes
 from musictx.studio import exchange, original
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
@@ -68,7 +68,7 @@ class Export:
                 raise Refused(f"begin={begin:g} end={end:g}: expected end > begin")
             score = exchange.excerpt(score, begin, end)
         if is_chart(score) and self.kind in ("wav", "png"):
-            score = voiced(score)
+            score = with_chord_notes(score)
         if not len(score) and self.kind != "mid" and not is_chart(score):
             raise Refused("there are no notes to export")
         return score

@@ -24,7 +24,7 @@ from musictx.studio.errors import Refused
 from musictx.studio.exchange import closest_grid, music_of, score_of
 from musictx.studio.models import Model
 from musictx.studio.request import LONGEST, Request, bar_range
-from musictx.tokens.controls import measured
+from musictx.tokens.controls import measure_controls
 from musictx.tokens.tokenizer import Clock
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ def _gap(document: Document, request: Request, model: Model) -> Input:
         options["tracks"] = ",".join(map(str, numbers))
     if request.task == "vary":
         varied = [note for note in score.notes.tolist() if begin <= note[0] < end]
-        levels = measured(score.with_notes(varied).shifted(-begin).notes, end - begin)
+        levels = measure_controls(score.with_notes(varied).shifted(-begin).notes, end - begin)
         if model.bpm is not None and levels:
             # Models that count beats keep the register and polyphony of a track by themselves.
             levels = {"density": levels["density"]}

@@ -203,7 +203,11 @@ class Models:
         for name, folder in {self.default: default, **included}.items():
             option = name if folder in names else self._option(folder)
             self._all[name] = Model.load(name, option, folder, self._device)
-        defaults = [shipped.default(), shipped.default(in_bars=True), shipped.default(FOUR_VOICES)]
+        defaults = [
+            shipped.default_model(),
+            shipped.default_model(in_bars=True),
+            shipped.default_model(FOUR_VOICES),
+        ]
         if config.model.path is not None:
             defaults = [default] * len(MUSIC)
         elif default not in names:

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from musictx import midi
-from musictx.midi.document import ANY, OFF, ON, MidiFile, controller, losses_of
-from musictx.midi.edit import Unwritable, edited
+from musictx.midi.document import NO_LIMITS, OFF, ON, MidiFile, controller, describe_losses
+from musictx.midi.edit import Unwritable, edit_file
 from musictx.midi.encode import has_key, has_meter
-from musictx.midi.parts import free_channel, with_parts
+from musictx.midi.parts import free_channel, select_parts
 from musictx.midi.scan import DRUM_CHANNEL
 from musictx.notes import MARKS, PEDAL, Score
 from musictx.studio.change import MIXER, TEXTS, Key, Meter, Track, clean_name
@@ -43,7 +43,7 @@ class _Group(NamedTuple):
 
 def write(document: Document, data: bytes) -> WrittenFile:
     """Return the MIDI file of ``document``. ``data`` is the file that was opened; b"": none."""
-    opened = midi.read(data, limits=ANY) if data else Score()
+    opened = midi.read(data, limits=NO_LIMITS) if data else Score()
     initial = document_of(opened)
     if not opened.file:
         if data and _midi_fields(document) == _midi_fields(initial):
@@ -53,7 +53,7 @@ def write(document: Document, data: bytes) -> WrittenFile:
     groups, losses = _groups(document, initial, opened)
     try:
         score = _score(document, initial, opened, groups)
-        result = edited(score)
+        result = edit_file(score)
     except Unwritable as error:
         return write_new(document, score_of(renumber_tracks(document)), data, str(error))
     # The result has the parts of the opened file, in the order of their groups, then new parts.
@@ -70,7 +70,7 @@ def write(document: Document, data: bytes) -> WrittenFile:
     is_new = [group.part is None for group in groups]
     if is_new != sorted(is_new):  # the document has new tracks before old ones
         places = [place for place in tracks_at if place in places]
-        result = with_parts(result, places)
+        result = select_parts(result, places)
     tracks = [tracks_at[place] for place in places]
     marks = ((getattr(document, name), getattr(initial, name)) for name in ("meters", "keys"))
     losses += _lost_marks(*[rows if rows != old_rows else () for rows, old_rows in marks])
@@ -82,7 +82,7 @@ def write_new(document: Document, score: Score, data: bytes, reason: str) -> Wri
     numbered in order. ``reason`` says why the opened file ``data`` cannot be edited instead."""
     by_id = {new.id: track for new, track in zip(renumber_tracks(document).tracks, document.tracks)}
     tracks = [[by_id[number]] for number in np.unique(score.notes["track"]).tolist()]
-    losses = [losses_of(data, reason)] if data else []
+    losses = [describe_losses(data, reason)] if data else []
     losses += _lost_marks(score.meters.tolist(), score.keys.tolist())
     new_file = _write_mixer(midi.to_bytes(score), tracks, Document(tracks=()))
     return WrittenFile(new_file, tracks, [sentence for sentence in losses if sentence])
@@ -149,7 +149,7 @@ def _loss(group: _Group, setting: str) -> str:
 
 
 def _score(document: Document, initial: Document, opened: Score, groups: list[_Group]) -> Score:
-    """Return the document as a Score for :func:`~musictx.midi.edit.edited`. Its ``file`` is the
+    """Return the document as a Score for :func:`~musictx.midi.edit.edit_file`. Its ``file`` is the
     opened file with the old parts of ``groups``, in order. Names and texts that were not edited
     are those of the opened file, since the document has cleaned ones. Raise :class:`Unwritable` if
     a part becomes pitched and all channels are for drums."""
@@ -193,7 +193,7 @@ def _score(document: Document, initial: Document, opened: Score, groups: list[_G
     notes = score.notes.copy()
     notes["track"] = [part_numbers[track] for track in notes["track"].tolist()]
     kept_places = [places[group.part or 0] for group in old_groups]
-    data = with_parts(opened.file, kept_places, channels=channels, alone=renamed)
+    data = select_parts(opened.file, kept_places, channels=channels, alone=renamed)
     rows = np.array(sorted(pedals.elements()), PEDAL)
     return replace(score, notes=notes, pedals=rows, names=names, file=data, **texts)
 

@@ -14,7 +14,7 @@ from musictx.chorale.config import HarmoniseConfig
 from musictx.config import GenerateConfig
 from musictx.notes import DRUMS, Score
 from musictx.sampling.composer import Progress
-from musictx.sampling.continuation import end_of
+from musictx.sampling.continuation import end_time
 from musictx.sampling.events import Event
 from musictx.sampling.sample import Sample
 from musictx.studio.change import Note, Track
@@ -57,7 +57,7 @@ class Performance:
         seed = self._source.request.seed
         if isinstance(config, GenerateConfig):
             primer = generate.make_primer(bundle, score, config, str(config.primer or ""))
-            end = end_of(config, bundle.tokenizer, primer)
+            end = end_time(config, bundle.tokenizer, primer)
             progress = self._progress(0.0 if end is None else end - primer.seconds)
             return generate.compose_pieces(
                 bundle,

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from musictx.errors import UserError, WriteError, shown
-from musictx.files import atomic_folder, tidy, write_bytes
+from musictx.files import atomic_folder, remove_partial, write_bytes
 from musictx.studio import exchange, store
 from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
@@ -54,7 +54,7 @@ class Session:
         self.deleted = False
         self._lock = threading.RLock()
         self._limits = limits
-        tidy(folder)
+        remove_partial(folder)
         # The history has ``_length`` operations; all after the first ``_done`` are undone.
         self.document, self._done, self._length = store.load(folder / store.DATABASE)
         self.takes = Takes(folder)  # only the composer changes them
@@ -140,7 +140,7 @@ class Sessions:
         self._all: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
         self._recent: deque[Session] = deque(maxlen=CACHED)
         folder.mkdir(parents=True, exist_ok=True)
-        tidy(folder)
+        remove_partial(folder)
 
     def create(self, document: Document, data: bytes = b"", suffix: str = ".mid") -> Session:
         """Create a session of ``document``. ``data`` is the file that it was read from, whose name

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, FiniteFloat
 
-from musictx.files import read_bytes, tidy, write_text
+from musictx.files import read_bytes, remove_partial, write_text
 from musictx.studio.change import (
     Accepted,
     Change,
@@ -114,7 +114,7 @@ class Takes(dict[int, Take]):
     def __init__(self, session_folder: Path) -> None:
         super().__init__()
         folder = session_folder / "takes"
-        tidy(folder)
+        remove_partial(folder)
         for path in folder.glob("*.json"):
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
                 take = _parse_take(read_bytes(path, MOST_MB, "the size of a take"))

@@ -43,7 +43,7 @@ CONTROL_KINDS = tuple(kind for kind, _, _ in FIELDS)
 IDS_AROUND = 2 + len(CONTROL_KINDS)
 
 
-def measured(notes: np.ndarray, seconds: float) -> dict[str, float]:
+def measure_controls(notes: np.ndarray, seconds: float) -> dict[str, float]:
     """Return {control: value} for ``notes`` (:data:`musictx.notes.NOTE`) of a piece of ``seconds``.
 
     density    notes per second;  loudness  mean velocity;  register  mean pitch, without drums
@@ -73,7 +73,7 @@ def union_length(starts: np.ndarray, ends: np.ndarray) -> float:
     return float(np.maximum(ends - np.maximum(starts, covered_until), 0.0).sum())
 
 
-def levels(values: Mapping[str, float]) -> list[int]:
+def control_levels(values: Mapping[str, float]) -> list[int]:
     """Return the level of each control, from 1; 0 if ``values`` lacks the control or has 0."""
     return [
         int(np.searchsorted(edges, values[name], side="right")) + 1 if values.get(name) else 0

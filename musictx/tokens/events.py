@@ -22,7 +22,7 @@ EVENT = np.dtype(
 )
 
 
-def events_of(stream: NoteStream) -> np.ndarray:
+def stream_events(stream: NoteStream) -> np.ndarray:
     """Return the events of a stream in the order of their ids: by step, action (note-offs first),
     program, and index of the note."""
     notes, ends = stream.notes, stream.ends
@@ -91,7 +91,7 @@ def write(
     return ids
 
 
-def struck(events: np.ndarray) -> np.ndarray:
+def is_onset(events: np.ndarray) -> np.ndarray:
     """Return (n,) bool: which events are note-ons or drum strokes."""
     return events["action"] != OFF
 

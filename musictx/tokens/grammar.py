@@ -54,13 +54,13 @@ class SoundingNotes:
 
     notes     {(program, pitch): onsets of its sounding notes, in seconds, the oldest first}
     program, velocity  of the next strike or release; velocity 0 before the first velocity token
-    struck    whether a note was struck since the last time shift; drum strokes do not count
+    has_onset  whether a note was struck since the last time shift; drum strokes do not count
     """
 
     def __init__(self) -> None:
         self.notes: dict[tuple[int, int], list[float]] = {}
         self.program = self.velocity = 0
-        self.struck = False
+        self.has_onset = False
         self._recent: deque[Strike] = deque(maxlen=MAX_RECENT)
 
     def __len__(self) -> int:
@@ -75,7 +75,7 @@ class SoundingNotes:
         """The sounding pitches of the current program."""
         return [pitch for program, pitch in self.notes if program == self.program]
 
-    def recent(self) -> list[Strike]:
+    def recent_onsets(self) -> list[Strike]:
         """The last strikes, the latest first."""
         return list(self._recent)
 
@@ -83,7 +83,7 @@ class SoundingNotes:
         """Begin a note with the current program and velocity."""
         self.notes.setdefault((self.program, pitch), []).append(seconds)
         self._recent.appendleft(Strike(seconds, pitch, self.velocity))
-        self.struck = True
+        self.has_onset = True
 
     def release(self, pitch: int) -> None:
         """End the oldest sounding note of ``pitch`` in the current program."""
@@ -265,7 +265,7 @@ class PerformanceState(GrammarState):
         if kind == "velocity":
             return True
         if kind == "note_off":
-            return not self.sounding.struck
+            return not self.sounding.has_onset
         if last == "program":
             return False
         if kind == "time_shift":
@@ -279,7 +279,7 @@ class PerformanceState(GrammarState):
         program = self.sounding.program
         if kind == "time_shift":
             self.steps += value
-            self.sounding.struck = False
+            self.sounding.has_onset = False
         elif kind == "velocity":
             self.velocity, self.sounding.velocity = value, int(self._bin_velocities[value])
         elif kind == "program":

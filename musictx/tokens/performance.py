@@ -89,15 +89,15 @@ class PerformanceTokenizer(StreamTokenizer):
     def note_events(self) -> NoteEvents:
         values = self.vocabulary.values
         return NoteEvents(
-            strike=values("note_on"),
-            release=values("note_off"),
+            note_on=values("note_on"),
+            note_off=values("note_off"),
             program=values("program"),
-            prepares_strike=(values("velocity") >= 0) | (values("program") >= 0),
-            wait=self.seconds(np.maximum(values("time_shift"), 0)),
+            describes_note=(values("velocity") >= 0) | (values("program") >= 0),
+            shift_seconds=self.seconds(np.maximum(values("time_shift"), 0)),
         )
 
     def clock(self, score: Score) -> Clock:
-        notes, _ = self.writable(score)
+        notes, _ = self.encodable_notes(score)
         first = float(self._steps(notes["start"].min())) if len(notes) else 0.0
         return Clock(score.beats, self.seconds(first))
 
@@ -109,7 +109,7 @@ class PerformanceTokenizer(StreamTokenizer):
         return steps * self.step_ms / 1000
 
     def stream(self, score: Score) -> tuple[NoteStream, Counter[str]]:
-        notes, left_out = self.writable(self.folded(score))
+        notes, left_out = self.encodable_notes(self.fold_pedal(score))
         if not len(notes):
             return NoteStream(), left_out
         stream_notes = self.as_stream_notes(notes)
@@ -128,8 +128,8 @@ class PerformanceTokenizer(StreamTokenizer):
     def write(self, stream: NoteStream, previous: NoteStream | None = None) -> np.ndarray:
         """The ids of a stream up to its ``stop``, (n,) uint16. The last program and velocity of the
         ``previous`` stream are still in force."""
-        past = None if previous is None else ev.events_of(previous)
-        return ev.write(ev.events_of(stream), self.vocabulary, stream.stop, past)
+        past = None if previous is None else ev.stream_events(previous)
+        return ev.write(ev.stream_events(stream), self.vocabulary, stream.stop, past)
 
     def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
         """Decode any ids of the vocabulary to a Score with a track for each program; drums are on
@@ -146,7 +146,7 @@ class PerformanceTokenizer(StreamTokenizer):
         the first program token. Note-offs without a sounding note become ``ends``."""
         events, stop = ev.read(self.vocabulary.as_ids(ids), self.vocabulary)
         events["program"][events["program"] == UNKNOWN] = program
-        onsets, pitched = events[ev.struck(events)], events[events["action"] != ev.DRUM]
+        onsets, pitched = events[ev.is_onset(events)], events[events["action"] != ev.DRUM]
         drum = onsets["action"] == ev.DRUM
         notes = np.zeros(len(onsets), STREAM_NOTE)
         notes["start"] = onsets["step"]
@@ -188,7 +188,7 @@ class PerformanceTokenizer(StreamTokenizer):
             return ids
         array = self.vocabulary.as_ids(ids)
         if semitones:
-            transposed = self.transposed(array, semitones)
+            transposed = self.transpose(array, semitones)
             if transposed is None:
                 return None
             array = transposed

@@ -93,11 +93,11 @@ class StreamTokenizer(Tokenizer):
         key = program_key(notes)
         return len(np.unique(notes["track"] * np.int64(256) + key)) - len(np.unique(key))
 
-    def folded(self, score: Score) -> Score:
+    def fold_pedal(self, score: Score) -> Score:
         """``score`` with the sustain pedal folded into the ends of notes, if ``sustain``."""
         return pedal.fold_sustain(score) if self.sustain and len(score.pedals) else score
 
-    def writable(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
+    def encodable_notes(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
         """The notes of ``score`` that ids can encode; and {reason: number of notes left out}."""
         notes, left_out = score.notes, Counter[str]()
         if self.tracks == "piano" and notes["drum"].any():
@@ -127,7 +127,7 @@ class StreamTokenizer(Tokenizer):
         # The last root, 12, means "no chord".
         return pitched, (kinds == "root") & (self.vocabulary.value_of < 12)
 
-    def transposed(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
+    def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
         """``ids`` with transposed pitches and roots; ``None`` if a pitch leaves the range."""
         is_pitch, is_root = (mask[ids] for mask in self._pitches_and_roots)
         value = self.vocabulary.value_of[ids]

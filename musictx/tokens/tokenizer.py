@@ -33,30 +33,30 @@ FORMER = {
 class NoteEvents:
     """What each id of a vocabulary with note-ons and note-offs does: arrays (size,), mostly int64.
 
-    strike   the pitch of a note-on, else -1
-    release  the pitch of a note-off, else -1
+    note_on   the pitch of a note-on, else -1
+    note_off  the pitch of a note-off, else -1
     program  the program of a program token, else -1
-    prepares_strike  bool: velocity and program tokens, which only describe later notes
-    wait     float: the seconds of a time shift, else 0
+    describes_note  bool: velocity and program tokens, which only describe later notes
+    shift_seconds     float: the seconds of a time shift, else 0
     """
 
-    strike: np.ndarray
-    release: np.ndarray
+    note_on: np.ndarray
+    note_off: np.ndarray
     program: np.ndarray
-    prepares_strike: np.ndarray
-    wait: np.ndarray
+    describes_note: np.ndarray
+    shift_seconds: np.ndarray
 
     @cached_property
     def step_seconds(self) -> float:
         """The shortest time shift, in seconds."""
-        return float(self.wait[self.wait > 0].min())
+        return float(self.shift_seconds[self.shift_seconds > 0].min())
 
     @cached_property
-    def strikes(self) -> np.ndarray:
-        """(size,) bool: note-ons, drum strokes, and the ids in ``prepares_strike``."""
-        strikes: np.ndarray = (self.release < 0) & (self.wait == 0)
-        strikes[: len(SPECIALS)] = False
-        return strikes
+    def begins_note(self) -> np.ndarray:
+        """(size,) bool: note-ons, drum strokes, and the ids in ``describes_note``."""
+        begins_note: np.ndarray = (self.note_off < 0) & (self.shift_seconds == 0)
+        begins_note[: len(SPECIALS)] = False
+        return begins_note
 
 
 @dataclass(frozen=True)
@@ -247,6 +247,6 @@ def programs_of_ids(tokenizer: Tokenizer) -> np.ndarray:
     return programs
 
 
-def with_written_beats(tokenizer: Tokenizer, score: Score) -> Score:
+def with_id_beats(tokenizer: Tokenizer, score: Score) -> Score:
     """``score`` with the beats that its ids count; unchanged if its ids count seconds."""
     return in_time(score) if tokenizer.beats else score

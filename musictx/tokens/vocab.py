@@ -109,7 +109,7 @@ class Vocabulary:
         """The values of the ids of ``kind``, in the order of the ids."""
         return self.value_of[self.slices[kind]]
 
-    def row(self, kind: str) -> list[int]:
+    def value_range(self, kind: str) -> list[int]:
         """[first, stop, value]: the ids first, ..., stop - 1 of ``kind`` have the values value,
         value + 1, ..."""
         first, stop = self.range(kind)

@@ -198,7 +198,8 @@ class RunFolder:
         or a model whose settings or :func:`fingerprints` differ."""
         if self.is_new:
             if self.path.is_dir() and any(
-                p.name != LOCK and not p.name.startswith(files.PART) for p in self.path.iterdir()
+                p.name != LOCK and not p.name.startswith(files.PARTIAL_PREFIX)
+                for p in self.path.iterdir()
             ):
                 raise UserError(
                     f"out={self.path}: there is something else in this folder (no {SETTINGS}); "
@@ -230,7 +231,7 @@ class RunFolder:
     def begin(self, config: TrainConfig, fingerprints: Mapping[str, str]) -> None:
         """Write the settings and mark the run as unfinished. The folder must have passed
         :meth:`check`."""
-        files.tidy(self.path)
+        files.remove_partial(self.path)
         (self.path / STATUS).unlink(missing_ok=True)
         described = {
             "musictx": __version__,

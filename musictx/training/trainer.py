@@ -17,7 +17,7 @@ from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from musictx.config import TrainerConfig
 from musictx.config.checks import import_from_here
-from musictx.config.trainer import PASSED_ON
+from musictx.config.trainer import LIGHTNING_FLAGS
 from musictx.errors import ConfigError, UserError, reason
 from musictx.training.checkpoint import AtomicCheckpoints
 from musictx.training.muon import multiplies_bfloat16
@@ -63,7 +63,7 @@ def build_trainer(
     except (MisconfigurationException, ValueError, RuntimeError, TypeError) as error:
         names = ("accelerator", "devices", "strategy", "precision")
         values = {name: getattr(options, name) for name in names}
-        values |= {n: v for n, v in options.flags.items() if v != PASSED_ON[n]}
+        values |= {n: v for n, v in options.flags.items() if v != LIGHTNING_FLAGS[n]}
         named = ", ".join(f"trainer.{name}={value}" for name, value in values.items())
         raise UserError(f"{named}: not possible on this machine ({reason(error)})") from None
 
@@ -101,7 +101,7 @@ def instantiate(group: str, nodes: Mapping[str, Any], folder: Path, base: type) 
         except Exception as error:  # the user's class may raise anything
             why = reason(error.__cause__ or error)
             raise ConfigError(
-                f"{group}.{name}._target_={node['_target_']}: cannot be made ({why})"
+                f"{group}.{name}._target_={node['_target_']}: cannot be created ({why})"
             ) from error
         if not isinstance(objects[-1], base):
             raise ConfigError(

@@ -133,7 +133,7 @@ def main(
     for count in rows:
         expected, slow = recomputed(net, given.expand(count, -1), min(tokens, UNCACHED_TOKENS))
         times = {"recomputed": slow}
-        for cache in caches or dict.fromkeys(("growing", engine.chosen("auto", net))):
+        for cache in caches or dict.fromkeys(("growing", engine.cache_name("auto", net))):
             drawn, times[cache] = cached(net, given, tokens, cache, count)
             same = torch.equal(drawn[:, : expected.shape[1]], expected)
             if not same and cache == "native" and rounds(net):

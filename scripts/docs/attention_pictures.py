@@ -68,7 +68,7 @@ def measured(name: str, past: bool = True, **more: Any) -> tuple[Any, Setting, t
 
 
 def hidden(matrix: torch.Tensor, terms: Any, where: Setting) -> torch.Tensor:
-    seen = reference.visible(where, torch.device("cpu"), terms.blocks)[0, 0]
+    seen = reference.visibility_mask(where, torch.device("cpu"), terms.blocks)[0, 0]
     return matrix.masked_fill(~seen, float("nan"))
 
 

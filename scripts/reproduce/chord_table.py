@@ -19,8 +19,8 @@ from musictx.chords import NAMES, QUALITIES, Chord, chord_changes
 from musictx.errors import UserError
 from musictx.progress import progress
 from musictx.songs.bar_tokens import BarTokenizer
-from musictx.songs.chord_estimation import STATES, observed, transposed
-from musictx.songs.repeats import FARTHEST_BARS, repeated
+from musictx.songs.chord_estimation import STATES, half_bar_durations, transposed
+from musictx.songs.repeats import FARTHEST_BARS, repeat_distances
 from scripts.harness import run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,7 +60,7 @@ def main(path: Path, without: Path | None = None, out: Path | None = None) -> Pa
             if len(melody) < FEWEST_NOTES or len(chords) < FEWEST_CHORDS:
                 continue
             songs += 1
-            lines, sounds, at_bar = observed(score, melody)
+            lines, sounds, at_bar = half_bar_durations(score, melody)
             begins = score.beats.quarters(np.array([seconds for seconds, _ in chords]))
             middles = lines + np.diff(lines, append=2 * lines[-1] - lines[-2]) / 2
             index = np.searchsorted(begins, middles, side="right") - 1
@@ -76,7 +76,7 @@ def main(path: Path, without: Path | None = None, out: Path | None = None) -> Pa
             first[relative[named][0]] += 1
             last[relative[named][-1]] += 1
             final[(melody["pitch"][-1] - key) % 12] += 1
-            distances = repeated(BarTokenizer().grid(score).stream)
+            distances = repeat_distances(BarTokenizer().grid(score).stream)
             np.add.at(repeats, (distances[:-1], distances[1:]), 1)
     if not songs:
         raise UserError(f"path={path}: no song has a melody on program {MELODY} and chords")

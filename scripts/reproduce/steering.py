@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 import musictx
-from musictx.tokens.controls import CONTROLS, measured
+from musictx.tokens.controls import CONTROLS, measure_controls
 from scripts.harness import run
 
 #: Values requested of each control.
@@ -50,7 +50,7 @@ def requests(
             **{name: value},
         )
         for piece in pieces:
-            result = measured(piece.score.notes, seconds).get(name)
+            result = measure_controls(piece.score.notes, seconds).get(name)
             if result is not None:
                 yield value, result
 

@@ -125,11 +125,11 @@ def test_auto_takes_the_fastest_that_supports_the_job(device, lacking, change, w
     terms = Terms(0.1, (Axis(torch.zeros(1, 4, 64), high=3),))
     job = Job.of(terms, Setting((Span(0, 9),), (Span(0, 9),)), torch.zeros(1, 1, 9, 64))
     job = job._replace(**({"device": device} | change))
-    assert api.chosen("auto", job) == wanted
+    assert api.choose("auto", job) == wanted
     for name in ("native", "fused"):
         if lacking and device == ("cpu" if name == "native" else "cuda"):
             with pytest.raises(ValueError, match=f"implementation={name}: {lacking}"):
-                api.chosen(name, job)
+                api.choose(name, job)
 
 
 def broken(*arguments: object) -> torch.Tensor:

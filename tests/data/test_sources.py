@@ -126,7 +126,7 @@ def test_a_folder_that_cannot_be_a_corpus_is_one_sentence(tmp_path, monkeypatch)
         ("no.such:Thing", None, "^corpus.name=no.such:Thing"),
         ("io:StringIO", None, "^corpus.name=io:StringIO: it has no label and no published"),
         (f"{__name__}:Wrong", None, "^corpus.name=.*:Wrong: its items.. gave song-0, expected"),
-        ("tests.data.helpers:Given", "x:test", "^corpus.name=.*Given: cannot be made"),
+        ("tests.data.helpers:Given", "x:test", "^corpus.name=.*Given: cannot be created"),
         ("tests.data.helpers:Given", "5:trian 5:trian", "^corpus.name=.* gave .*'trian'"),
     ):
         with pytest.raises(UserError, match=reason):

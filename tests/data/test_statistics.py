@@ -44,9 +44,9 @@ def test_note_limits_against_loops(score):
         spread = max(of_part[-1]["start"] - of_part[0]["start"], 1.0)
         assert rate == round(float(len(of_part) / spread), 3)
     assert stats["restruck"] == pytest.approx(statistics.restruck(score), abs=1e-4)
-    seconds = statistics.MIDDLE
+    seconds = statistics.MIDDLE_SECONDS
     middle = statistics.excerpt(score, max(0.0, (score.duration - seconds) / 2), seconds)
-    polyphony = controls.measured(middle.notes, middle.duration).get("polyphony")
+    polyphony = controls.measure_controls(middle.notes, middle.duration).get("polyphony")
     assert stats.get("polyphony") == (None if polyphony is None else round(polyphony, 3))
     span = float(max(n["end"] for n in notes) - notes[0]["start"])
     assert stats.get("density") == (round(len(notes) / span, 3) if span else None)

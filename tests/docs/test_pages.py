@@ -16,7 +16,7 @@ from musictx import cli, options
 from musictx.apps.train import Trained
 from musictx.commands import COMMANDS
 from musictx.config import SCHEMES, checks
-from musictx.config.trainer import PASSED_ON
+from musictx.config.trainer import LIGHTNING_FLAGS
 from musictx.hydra_config import words
 from musictx.mcp.places import Places
 from scripts.docs import reference
@@ -186,7 +186,7 @@ def test_the_reference_has_every_command_option_and_file_of_conf():
     kinds = [command.config for command in COMMANDS.values()]
     typed = {checks.cli_name(name, field) for kind in kinds for name, field in checks.options(kind)}
     typed |= {f"position.{name}" for kind in SCHEMES.values() for name, _ in checks.options(kind)}
-    typed |= {f"trainer.{flag}" for flag in PASSED_ON}
+    typed |= {f"trainer.{flag}" for flag in LIGHTNING_FLAGS}
     page = reference.commands()
     assert {name for name in COMMANDS if f"\n## {name}\n" not in page} == set()
     assert {name for name in typed - {"trainer.flags"} if f"`{name}`" not in page} == set()

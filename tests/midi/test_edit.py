@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from musictx import midi
 from musictx.beats import Beats
-from musictx.midi.document import MidiFile, chunks, parse_track, shortened
+from musictx.midi.document import MidiFile, chunks, parse_track, shorten
 from musictx.notes import NOTE, PEDAL, Score
 from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, messages, opened, saved
 
@@ -260,7 +260,7 @@ def test_parts_pedals_and_texts_can_change_and_other_messages_stay(data, kinds, 
 @settings(max_examples=60)
 @given(files(), st.floats(0, 8))
 def test_shortening_moves_only_the_ends_of_tracks_and_drops_no_message(data, seconds):
-    result = shortened(data, seconds)
+    result = shorten(data, seconds)
     assert messages(result) == messages(data)
     latest = MidiFile(data).clock.ticks(np.array([seconds]))[0]
     for before, after in zip(chunks(data), chunks(result), strict=True):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.midi.document import MidiFile
-from musictx.midi.parts import with_parts
+from musictx.midi.parts import select_parts
 from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, messages, opened
 from tests.midi.test_edit import files
 
@@ -28,7 +28,7 @@ def by_place(data: bytes) -> dict[int | None, list[str]]:
 def test_parts_in_another_order_and_fewer_of_them(data: bytes, more: st.DataObject) -> None:
     places = MidiFile(data).places
     order = more.draw(st.permutations(places))[: more.draw(st.integers(0, len(places)))]
-    result = with_parts(data, order)
+    result = select_parts(data, order)
     assert opened(result).type == (len(MidiFile(result).chunks) > 1 or data[9])
     # Each part has the messages that it had, in their order.
     new_places = MidiFile(result).places
@@ -53,9 +53,9 @@ def test_parts_in_another_order_and_fewer_of_them(data: bytes, more: st.DataObje
 
 def test_a_part_moves_to_another_channel_with_all_its_messages() -> None:
     data = file(f"00 C0 05 00 E0 01 02 {NOTE_ON_OFF} {END}", f"00 91 40 40 10 40 00 {END}")
-    (program, bend, on, off) = messages(with_parts(data, [0, 17], channels={0: 9}))[0]
+    (program, bend, on, off) = messages(select_parts(data, [0, 17], channels={0: 9}))[0]
     assert {row[1].channel for row in (program, bend, on, off)} == {9}
     # A part moved to the channel of another part of its MIDI track gets a new track.
     data = file(f"{NOTE_ON_OFF} 00 99 40 40 10 40 00 {END}", kind=0)
-    result = with_parts(data, [0, 9], channels={0: 9})
+    result = select_parts(data, [0, 9], channels={0: 9})
     assert [[row[1].channel for row in rows] for rows in messages(result)] == [[], [9, 9], [9, 9]]

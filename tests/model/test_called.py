@@ -102,4 +102,4 @@ def test_altered_networks_do_not_use_the_step_in_cpp(way: str) -> None:
     assert step.why_not(model)
     with pytest.raises(ValueError, match="NativeStep"):
         step.NativeStep(model, model.new_cache(1, 4), rows=1, capacity=4)
-    assert engine.chosen("auto", model) == "growing"
+    assert engine.cache_name("auto", model) == "growing"

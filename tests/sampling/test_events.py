@@ -9,7 +9,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from musictx.config import GenerateConfig, SamplingConfig
-from musictx.data.statistics import WINDOW_SECONDS, CorpusStats, Habit, at_once, parts_of
+from musictx.data.statistics import (
+    WINDOW_SECONDS,
+    CorpusStats,
+    Habit,
+    parts_of,
+    polyphony_at_onsets,
+)
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
 from musictx.sampling import composer, engine, event_infill, timeline
@@ -121,7 +127,7 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
     steps: list[tuple[int, float]] = []
 
     def finish(notes):
-        return timeline.quantised(notes, KEPT, "16")
+        return timeline.quantise(notes, KEPT, "16")
 
     monkeypatch.setattr(composer, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(event_infill, "SEGMENT_SECONDS", 0.5)
@@ -253,6 +259,6 @@ def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span_and_habit
             assert new["end"].max() <= end + WINDOW_SECONDS + 0.011
     for program, mine in parts_of(new[~new["drum"]]).items():
         if program in habits:
-            assert at_once(mine).max() <= habits[program].voices
+            assert polyphony_at_onsets(mine).max() <= habits[program].voices
             assert habits[program].low <= mine["pitch"].min()
             assert mine["pitch"].max() <= habits[program].high

@@ -18,7 +18,7 @@ from musictx.sampling.event_idiom import silence, sustain
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
 from musictx.tokens.build import build
-from musictx.tokens.controls import measured
+from musictx.tokens.controls import measure_controls
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import BOS
 from tests.pieces import of
@@ -192,6 +192,8 @@ def test_music_is_as_is_asked_for(models, tokens, name, values):
     for asked in values:
         options = {"seconds": seconds, "samples": samples, "end": "cut", name: asked}
         made = generate(model=models[tokens.name], seed=3, **options)
-        found.append(np.mean([measured(one.score.notes, float(seconds))[name] for one in made]))
+        found.append(
+            np.mean([measure_controls(one.score.notes, float(seconds))[name] for one in made])
+        )
     assert (np.diff(found) > 0).all()
     assert found[-1] - found[0] > 0.4 * (values[-1] - values[0])

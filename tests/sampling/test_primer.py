@@ -12,7 +12,7 @@ from musictx.notes import NOTE, Score
 from musictx.sampling import timeline
 from musictx.sampling.continuation import prompts, to_bar_line
 from musictx.sampling.primer import encode_primer
-from musictx.sampling.timeline import on_tracks
+from musictx.sampling.timeline import assign_tracks
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT
 from tests.pieces import of, score
@@ -126,7 +126,7 @@ def test_quantised_notes_stand_on_the_nearest_lines(tempos, grid, data):
     clock = Score(tempos=tempos).beats
     start = data.draw(st.floats(0, 20))
     end = start + data.draw(st.floats(0, 3))
-    (note,) = timeline.quantised(
+    (note,) = timeline.quantise(
         np.array([(start, end, 60, 80, 0, False, 0)], NOTE), Score(tempos=tempos), grid
     )
     lines = {"16": 4, "8": 2, "8t": 3}[grid]
@@ -148,12 +148,12 @@ strokes = st.tuples(
 @given(st.lists(strokes, max_size=12))
 def test_of_notes_quantised_to_one_place_the_loudest_stays(rows):
     notes, clock = np.array(rows, NOTE), Score()
-    alone = [timeline.quantised(notes[[i]], clock, "8t")[0] for i in range(len(notes))]
+    alone = [timeline.quantise(notes[[i]], clock, "8t")[0] for i in range(len(notes))]
     loudest = {}
     for start, _, pitch, velocity, _, drum, track in alone:
         place = start, pitch, drum, track
         loudest[place] = max(velocity, loudest.get(place, 0))
-    together = timeline.quantised(notes, clock, "8t")
+    together = timeline.quantise(notes, clock, "8t")
     assert len(together) == len(loudest)
     assert {(s, p, d, t): v for s, _, p, v, _, d, t in together} == loudest
 
@@ -176,7 +176,7 @@ def test_a_new_note_goes_to_a_track_that_has_its_program_at_that_time():
     early, late = new((73, 48, False, 0)), new((73, 48, False, 0))
     early["start"], kinds = 2, ("pitch", "program")
     for note, track in ((early, 1), (late, 0)):
-        placed = on_tracks(note, piece, tokens(kinds=kinds))
+        placed = assign_tracks(note, piece, tokens(kinds=kinds))
         assert placed[["track", "program"]].tolist() == [(track, 48)]
     programs = [timeline.programs_between(piece.notes, *span) for span in ((1, 5), (4, 6), (7, 8))]
     assert programs == [{0, 48}, {0, 48}, {48}]
@@ -186,16 +186,20 @@ def test_a_new_note_goes_to_a_track_that_has_its_program_at_that_time():
 def test_new_notes_go_to_the_track_whose_notes_lie_nearest():
     piece = given_on((2, 72, 0, False), (5, 48, 33, False), (7, 36, 0, True))
     notes = new((70, 0, False, 0), (50, 0, False, 0), (35, 0, True, 0))
-    found = on_tracks(notes, piece, tokens())
+    found = assign_tracks(notes, piece, tokens())
     assert found["track"].tolist() == [2, 5, 7]
     assert found["program"].tolist() == [0, 33, 0]
     assert found["velocity"].tolist() == [90] * 3
     # Where tokens know programs a note stays with its own, however high; an unknown one is apart.
     kinds = ("pitch", "program")
-    found = on_tracks(new((70, 33, False, 3), (50, 12, False, 4)), piece, tokens(kinds=kinds))
+    found = assign_tracks(new((70, 33, False, 3), (50, 12, False, 4)), piece, tokens(kinds=kinds))
     assert found["track"].tolist() == [5, 9]
     assert found["program"].tolist() == [33, 12]
     assert found["velocity"].tolist() == [70] * 2  # tokens without velocities
     # No drums there: they get a track of their own, and so does what has no track to go to.
-    assert on_tracks(notes, given_on((4, 60, 0, False)), tokens())["track"].tolist() == [4, 4, 5]
-    assert on_tracks(notes, Score(), tokens())["track"].tolist() == [0, 0, 0]
+    assert assign_tracks(notes, given_on((4, 60, 0, False)), tokens())["track"].tolist() == [
+        4,
+        4,
+        5,
+    ]
+    assert assign_tracks(notes, Score(), tokens())["track"].tolist() == [0, 0, 0]

@@ -15,12 +15,12 @@ from musictx.data.statistics import WINDOW_SECONDS, Habit
 from musictx.sampling.constraints import GrammarRow, RowConstraint
 from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import (
-    ASKED_GAIN,
     FEWEST_NOTES,
     LOUDNESS_GAIN,
     REGISTER_GAIN,
     REPETITION_GAIN,
     REPETITION_STRIKES,
+    REQUESTED_GAIN,
 )
 from musictx.songs import strengths
 from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
@@ -214,7 +214,7 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
     pitched = [pitch for _, part, pitch in recent if part != DRUMS]
     at_once = len(pitched) * length / 48 / span
     crowd = 0.0 if given else strengths.CROWD_GAIN * np.log2(max(at_once, 0.5) / polyphony)
-    dense = ASKED_GAIN * (len(recent) / span - density)
+    dense = REQUESTED_GAIN * (len(recent) / span - density)
     excess = max(dense, 0.0)  # notes more than are usual: chords get thinner
     dense -= 0.0 if is_asked else excess
     wanted = np.zeros(BARS.size)
@@ -267,7 +267,7 @@ def test_only_the_last_part_of_a_place_loses_notes_to_the_usual_density(notes, r
     odds *= np.exp(-costs(BARS.grammar(ids))[place]) / odds.sum()
     del habits[3]  # its notes are given
     assert not costs(BARS.grammar(ids)).any()
-    total, rates[0] = sum(rates), rates[0] * np.exp(-ASKED_GAIN * (notes - 1.0))
+    total, rates[0] = sum(rates), rates[0] * np.exp(-REQUESTED_GAIN * (notes - 1.0))
     np.testing.assert_allclose(odds, np.array(rates) / total)
 
 

@@ -15,7 +15,14 @@ from musictx.chords import CHORDS, NAMES, NONE, Chord, chord_changes
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.notes import METER, Score
 from musictx.songs import chord_estimation
-from musictx.songs.chord_estimation import STATES, half_bar_lines, recognised, search, table, tonic
+from musictx.songs.chord_estimation import (
+    STATES,
+    half_bar_lines,
+    recognise_chords,
+    search,
+    table,
+    tonic,
+)
 from musictx.songs.infill import with_chords
 from tests.pieces import of
 
@@ -38,7 +45,7 @@ plain = st.sampled_from([chord for chord in CHORDS[1:] if NAMES[chord.quality] i
 @quick
 @given(st.lists(plain, min_size=1, max_size=8), st.integers(-5, 5))
 def test_plain_triads_are_recognised_in_every_key(names, semitones):
-    found = recognised(of_chords(names, semitones))
+    found = recognise_chords(of_chords(names, semitones))
     expected = [
         (2.0 * n, Chord((chord.root + semitones) % 12, chord.quality))
         for n, chord in enumerate(names)
@@ -55,15 +62,15 @@ def test_halves_of_bars_follow_the_meters():
 
 def test_drums_and_silence_have_no_chord():
     drums = of((0.0, 0.5, 36, 80, 0, True), (0.5, 1.0, 38, 80, 0, True))
-    assert search(drums) == search(Score()) == recognised(Score()) == []
+    assert search(drums) == search(Score()) == recognise_chords(Score()) == []
     assert tonic(drums) == CHORDS[1]
     gap = of(*((start, start + 2, pitch) for start in (0, 12) for pitch in (36, 60, 64, 67)))
-    assert [chord for _, chord in recognised(gap)] == [Chord(0, 1), NONE, Chord(0, 1)]
+    assert [chord for _, chord in recognise_chords(gap)] == [Chord(0, 1), NONE, Chord(0, 1)]
 
 
 def test_no_chord_begins_before_the_file():
     played = replace(of_chords([Chord(0, 1)]), pulse=Pulse(Score().tempos, Score().meters, -0.3))
-    assert (played.beats.seconds(0.0), recognised(played)[0][0]) == (-0.3, 0.0)
+    assert (played.beats.seconds(0.0), recognise_chords(played)[0][0]) == (-0.3, 0.0)
 
 
 def probabilities(closes=False):
@@ -151,7 +158,7 @@ def test_no_other_sequence_that_changes_as_often_is_likelier(notes):
     """In one key: compared with random sequences and with all that differ in a triad, by a plain
     loop."""
     score = tune(notes)
-    lines, sounds, at_bar = chord_estimation.observed(score, score.notes)
+    lines, sounds, at_bar = chord_estimation.half_bar_durations(score, score.notes)
     chances = table()
 
     def log_likelihood(states):

@@ -11,8 +11,8 @@ import musictx
 from musictx.beats import Beats
 from musictx.chords import NAMES, ROOTS, name_changes, name_of, parse_chord, parse_name, symbol_of
 from musictx.errors import UserError
-from musictx.songs.chord_files import looks_like
-from musictx.songs.chord_sheet import bars_of, laid, sheet, text_of, voiced
+from musictx.songs.chord_files import is_chord_file
+from musictx.songs.chord_sheet import chord_bars, loop_markers, sheet, sheet_text, with_chord_notes
 from tests.pieces import of, score
 
 LINK = "irealb://A%20Song=Who%20Ever==Swing=G-==1r34LbKcu7{}=Jazz=90=3"
@@ -39,8 +39,8 @@ def test_charts_of_ireal_pro(chart):
     for n in (*range(5), *range(10, 24)) if len(chart) > 51 else ():
         block[n], block[49 - n] = block[49 - n], block[n]
     for link, others in ((plain, 1), (LINK.format("".join(block) + chart[50:]), 0)):
-        bars = bars_of(musictx.read(link.encode(), repairs=(repairs := Counter())))
-        assert text_of(bars) == text_of(sheet(CHARTS[chart]))
+        bars = chord_bars(musictx.read(link.encode(), repairs=(repairs := Counter())))
+        assert sheet_text(bars) == sheet_text(sheet(CHARTS[chart]))
         assert repairs["songs after the first"] == others
 
 
@@ -76,7 +76,7 @@ Am C E7 x2
 
 def test_chordpro_and_chords_over_words():
     score = musictx.read(CHORDPRO.encode("utf-16"), repairs=(repairs := Counter()))
-    assert text_of(bars_of(score)) == text_of(
+    assert sheet_text(chord_bars(score)) == sheet_text(
         [["D:maj"], ["G:maj/3"], ["C:maj(7foo)"], *[["A:7", "", "D:maj"]] * 2]
     )
     assert (score.title, score.composer, score.tempos["bpm"][0]) == ("Amazing", "Newton", 90)
@@ -84,7 +84,7 @@ def test_chordpro_and_chords_over_words():
     assert repairs["lyrics"] == 1
     assert sum("triad" in repair for repair in repairs) == 1
     score = musictx.read(OVER_WORDS.encode())
-    assert bars_of(score) == sheet("Am | C | D | F | Am | C | E7 | Am | C | E7")
+    assert chord_bars(score) == sheet("Am | C | D | F | Am | C | E7 | Am | C | E7")
     assert (score.title, score.tempos["bpm"][0]) == ("House", 80)
 
 
@@ -105,7 +105,7 @@ TEXTS = {
 @pytest.mark.parametrize("text", TEXTS)
 def test_sheets_as_musicians_type_them(text):
     score = musictx.read(text.encode())
-    assert bars_of(score) == sheet(TEXTS[text])
+    assert chord_bars(score) == sheet(TEXTS[text])
     assert score.title == ""
 
 
@@ -113,7 +113,7 @@ def test_sheets_as_musicians_type_them(text):
     "text", ["Read | me", "X:1\nK:G\nA2 B2|G4|", "A dog\nand a Cat", "C", "<html>C | F</html>"]
 )
 def test_other_texts_are_no_chords(text, tmp_path):
-    assert not looks_like(text.encode())
+    assert not is_chord_file(text.encode())
     (tmp_path / "x.mid").write_text(text)
     with pytest.raises(UserError, match=r"not a MIDI file|<html>"):
         musictx.read(tmp_path / "x.mid")
@@ -180,7 +180,7 @@ shares = st.tuples(names, st.lists(names | st.just(""), max_size=3)).map(lambda 
 
 @given(st.lists(shares, min_size=1, max_size=9))
 def test_a_written_sheet_is_read_again(bars):
-    assert sheet(text_of(bars)) == bars
+    assert sheet(sheet_text(bars)) == bars
 
 
 def test_bars_repeats_and_times():
@@ -200,16 +200,16 @@ def test_wrong_sheets_get_one_sentence(text):
 def test_chords_share_their_bar_and_are_read_from_a_piece():
     piece = of((0.0, 12.0), tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4), (6.0, 4, 4)])
     bars = sheet("| C | Am F | G7 |")
-    markers = laid(bars, Beats(piece), 0, 7)
+    markers = loop_markers(bars, Beats(piece), 0, 7)
     assert [time for time, _ in markers] == [0, 1.5, 2.25, 3, 4.5, 6, 7, 8, 10]
     named_piece = replace(piece, markers=markers)
-    assert bars_of(named_piece) == [*bars, *bars, bars[0]]
+    assert chord_bars(named_piece) == [*bars, *bars, bars[0]]
     assert name_changes(named_piece)[0] == (0.0, "C:maj")
 
 
 def test_each_chord_of_a_voiced_chart_sounds_in_its_time():
     markers = ((0.0, "C:maj/3"), (2.0, "A:min7"), (3.0, "N"), (4.0, "F:maj"), (6.0, "N"))
-    notes = voiced(score([], markers=markers)).notes
+    notes = with_chord_notes(score([], markers=markers)).notes
     for begin, end, name in ((0, 2, "C:maj"), (2, 3, "A:min7"), (4, 6, "F:maj")):
         pitches = notes["pitch"][(notes["start"] == begin) & (notes["end"] == end)]
         assert {*(pitches % 12).tolist()} == parse_name(name).classes

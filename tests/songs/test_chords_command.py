@@ -13,7 +13,7 @@ from musictx.beats import Beats
 from musictx.config import AccompanyConfig
 from musictx.errors import UserError
 from musictx.notes import Score
-from musictx.songs.chord_sheet import bars_of, laid, sheet, text_of
+from musictx.songs.chord_sheet import chord_bars, loop_markers, sheet, sheet_text
 from tests.pieces import of
 
 
@@ -21,17 +21,17 @@ def test_a_sheet_is_printed_and_written(tmp_path, capsys):
     tune = musictx.read(shipped.examples()["ode_to_joy"])
     bars = sheet("| G | D7 G | C D | G |")
     source, out = tmp_path / "tune.mid", tmp_path / "named.mid"
-    musictx.write(replace(tune, markers=laid(bars, Beats(tune), 0, 16)), source)
+    musictx.write(replace(tune, markers=loop_markers(bars, Beats(tune), 0, 16)), source)
     assert cli.main(["chords", str(source), f"out={out}"]) == 0
     printed = capsys.readouterr().out
-    assert text_of(bars_of(musictx.read(source))) in printed
+    assert sheet_text(chord_bars(musictx.read(source))) in printed
     assert "Sections, by their bars: A 1-4, A 5-8, B 9-12, A 13-16" in printed
     late = tune.shifted(0.5)
     late = replace(late, meters=[(0, 1, 4), (0.5, 4, 4)], tempos=tune.tempos)
     musictx.write(late, source)
     assert cli.main(["chords", str(source)]) == 0
     assert "Sections, by their bars: A 0-4, A 5-8, B 9-12, A 13-16" in capsys.readouterr().out
-    assert bars_of(musictx.read(out)) == (bars * 4)[:16]
+    assert chord_bars(musictx.read(out)) == (bars * 4)[:16]
 
 
 def test_the_file_that_is_read_is_not_replaced(tmp_path, capsys):
@@ -41,7 +41,7 @@ def test_the_file_that_is_read_is_not_replaced(tmp_path, capsys):
     assert cli.main(["chords", str(source), f"out={source}"]) == 0
     assert source.read_bytes() == before
     assert str(copy) in capsys.readouterr().out
-    assert bars_of(musictx.read(copy))
+    assert chord_bars(musictx.read(copy))
 
 
 def test_drums_have_no_chords(tmp_path, capsys):
@@ -97,11 +97,11 @@ def test_a_chart_without_notes_is_printed_written_and_accompanied_as_its_sheet(
 ):
     text = "| C | F G | C |"
     slow, source = Score(tempos=[(0.0, 60.0)], meters=[(0.0, 4, 4)]), tmp_path / "chart.musicxml"
-    musictx.write(replace(slow, markers=laid(sheet(text), Beats(slow), 0, 3)), source)
+    musictx.write(replace(slow, markers=loop_markers(sheet(text), Beats(slow), 0, 3)), source)
     for out in ("chart.mid", "again.musicxml"):
         assert cli.main(["chords", str(source), f"out={tmp_path / out}"]) == 0
-        assert text_of(sheet(text)) in capsys.readouterr().out
-        assert bars_of(musictx.read(tmp_path / out)) == sheet(text)
+        assert sheet_text(sheet(text)) in capsys.readouterr().out
+        assert chord_bars(musictx.read(tmp_path / out)) == sheet(text)
     made, again, usual = (
         musictx.accompany(music, counting, chords=chords, seed=3)[0].score
         for music, chords in ((source, None), (tmp_path / "chart.mid", None), (None, text))

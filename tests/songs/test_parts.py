@@ -7,10 +7,10 @@ import pytest
 
 import musictx
 from musictx.apps import parts
-from musictx.data.statistics import at_once
+from musictx.data.statistics import polyphony_at_onsets
 from musictx.errors import UserError
 from musictx.notes import METER
-from musictx.songs.chord_estimation import recognised
+from musictx.songs.chord_estimation import recognise_chords
 from musictx.songs.drummers import KINDS
 from tests.pieces import line, of, of_track, together
 
@@ -65,7 +65,7 @@ def test_a_second_voice_is_in_the_range_of_the_tune_although_another_track_is_hi
     music = together(line(*TUNE, program=73, track=1), strings)
     (made,) = musictx.accompany(music, songs, add=name, seed=1)
     voice = of_track(made.score, name.capitalize())
-    assert at_once(voice).max() == 1
+    assert polyphony_at_onsets(voice).max() == 1
     assert 56 <= voice["pitch"].min() <= voice["pitch"].max() <= 68
 
 
@@ -89,7 +89,7 @@ def test_a_gap_keeps_the_pitches_and_voices_of_its_track_unless_others_are_reque
         new = tune[(tune["start"] > bar - 0.01) & (tune["start"] < 3 * bar - 0.01)]
         assert len(new) > 3
         keeps_pitches = 66 <= new["pitch"].min() <= new["pitch"].max() <= 78
-        assert (keeps_pitches and at_once(new).max() == 1) == (not controls)
+        assert (keeps_pitches and polyphony_at_onsets(new).max() == 1) == (not controls)
 
 
 def test_drums_are_played_in_the_requested_style(songs, band):
@@ -155,7 +155,7 @@ def test_drums_are_composed_after_the_other_parts(songs, band, asked):
         for add, density in (("drums,bass", 4.0), ("bass", 1.0), ("drums", 3.0))
     )
     notes = both[0].score.notes
-    chords = tuple((time, str(chord)) for time, chord in recognised(musictx.read(band)))
+    chords = tuple((time, str(chord)) for time, chord in recognise_chords(musictx.read(band)))
     assert both[0].score.markers == bass[0].score.markers == chords != ()
     assert drums[0].score.markers == ()
     assert notes["drum"].any()

@@ -158,7 +158,7 @@ def test_the_usual_density_is_described_for_all_parts_and_kept_by_those_with_pit
     assert set(brief.steering.parts) == {33, 48}
     described = sum(habit.density for habit in brief.habits.values())
     described += task.given_levels.get("density", 0.0)
-    assert brief.steering.levels[0] == controls.levels({"density": described})[0] > 0
+    assert brief.steering.levels[0] == controls.control_levels({"density": described})[0] > 0
     asked = replace(request, sampling=replace(request.sampling, density=3.0))
     _, brief = infill.arrange(songs, task, asked, {"density": 9.0})
     assert brief.steering.targets["density"] == pytest.approx(3.0)

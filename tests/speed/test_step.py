@@ -12,7 +12,7 @@ from torch import Tensor
 
 from musictx import chorale, config
 from musictx.model import KVCache, MusicTransformer
-from musictx.model.rounding import restored, rounded
+from musictx.model.rounding import dequantise, quantise
 from musictx.speed import step as step_room
 from musictx.speed.native import build
 from musictx.speed.step import NativeStep
@@ -74,7 +74,7 @@ def round_weights(model: MusicTransformer) -> MusicTransformer:
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
-                parameter.copy_(restored(*rounded(parameter)))
+                parameter.copy_(dequantise(*quantise(parameter)))
     return model
 
 
@@ -104,7 +104,7 @@ def in_bytes(request: Any, monkeypatch: Any) -> bool:
     append = KVCache.append
 
     def rounding(self: KVCache, n: int, k: Tensor, v: Tensor) -> Any:
-        return append(self, n, restored(*rounded(k)), restored(*rounded(v)))
+        return append(self, n, dequantise(*quantise(k)), dequantise(*quantise(v)))
 
     if request.param:
         monkeypatch.setattr(KVCache, "append", rounding)

@@ -25,7 +25,7 @@ def test_a_feature_without_a_cpp_implementation_is_not_supported_and_printed_onc
     model = make(features=[{"name": f"{__name__}:Silent"}])
     for _ in range(2):
         assert "silent has no C++ implementation" in str(why_not(model))
-        assert engine.chosen("auto", model) == "growing"
+        assert engine.cache_name("auto", model) == "growing"
     assert capsys.readouterr().err.count("the feature silent has no C++ implementation") == 1
 
 

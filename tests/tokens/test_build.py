@@ -102,7 +102,7 @@ class Wrong(PerformanceTokenizer):
         ("remy", {}, r"tokenizer\.name=remy: expected one of performance, .*chorale"),
         ("no.such:Class", {}, r"tokenizer\.name=no\.such:Class: expected module:Class"),
         ("json:JSONDecoder", {}, r"tokenizer\.name=json:JSONDecoder: expected .*Tokenizer"),
-        ("tests.tokens.test_build:Wrong", {}, r".*: cannot be made .no vocabulary"),
+        ("tests.tokens.test_build:Wrong", {}, r".*: cannot be created .no vocabulary"),
         ("notes", {"colour": 3}, r"tokenizer\.colour: no such option; expected name, tracks"),
         ("notes", {"params": {"grid": 25}}, r"tokenizer\.params\.grid=25: notes takes no params"),
     ],

@@ -15,7 +15,7 @@ from musictx.notes import Pulse, Score
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND
 from musictx.tokens.build import build
-from musictx.tokens.controls import CONTROL_KINDS, measured
+from musictx.tokens.controls import CONTROL_KINDS, measure_controls
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.stream import BAR, STEPS, STREAM_NOTE, NoteStream
 from musictx.tokens.tokenizer import Clock
@@ -165,7 +165,7 @@ def test_control_tokens_among_events_change_nothing(piece, places):
 @given(scores(max_notes=20), st.floats(4.0, 12.0))
 def test_measured_controls_are_those_of_a_loop_over_moments(piece, seconds):
     notes = piece.notes
-    values = measured(notes, seconds)
+    values = measure_controls(notes, seconds)
     assert values["density"] == len(notes) / seconds
     if len(notes):
         mean = sum(int(n["velocity"]) for n in notes) / len(notes)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from musictx.config import OptimConfig, TrainerConfig
-from musictx.config.trainer import PASSED_ON
+from musictx.config.trainer import LIGHTNING_FLAGS
 from musictx.data.windows import Batch
 from musictx.training.lit import LitMusicTransformer
 from musictx.training.trainer import build_trainer, quiet
@@ -73,7 +73,7 @@ def fake_training(model: nn.Module | None = None, kind=LitMusicTransformer, **op
 
 def trainer_options(**options) -> TrainerConfig:
     """A TrainerConfig of declared options and Lightning's flags."""
-    flags = {name: options.pop(name) for name in [*options] if name in PASSED_ON}
+    flags = {name: options.pop(name) for name in [*options] if name in LIGHTNING_FLAGS}
     return TrainerConfig(**options, flags=flags)
 
 

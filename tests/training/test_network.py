@@ -32,7 +32,7 @@ def config(position: str = "huang", **model) -> TrainConfig:
         ({"name": "token_noise", "share": 1}, r"token_noise\.share=1: "),
         ({"name": "ages", "recent": 1}, "recent"),
         ("conditions", r"tokenizer\.controls=true"),
-        ("musictx.model.features:Feature", "Feature: cannot be made .*no attribute 'name'"),
+        ("musictx.model.features:Feature", "Feature: cannot be created .*no attribute 'name'"),
     ],
 )
 def test_invalid_options_of_features_are_refused(features, words):

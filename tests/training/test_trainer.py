@@ -10,7 +10,7 @@ import pytorch_lightning as pl
 import torch
 
 from musictx.config import TrainerConfig
-from musictx.config.trainer import NOT_OFFERED, PASSED_ON
+from musictx.config.trainer import LIGHTNING_FLAGS, NOT_OFFERED
 from musictx.errors import ConfigError, UserError
 from musictx.hydra_config import compose
 from musictx.hydra_config.words import normalise
@@ -54,7 +54,7 @@ def test_flags_reach_lightnings_trainer(tmp_path):
 def test_every_flag_of_lightnings_is_an_option_or_passed_on_or_refused_with_a_reason():
     theirs = set(inspect.signature(pl.Trainer.__init__).parameters) - {"self"}
     ours = {field.name for field in dataclasses.fields(TrainerConfig)}
-    assert sorted([*ours - {"flags"}, *PASSED_ON, *NOT_OFFERED]) == sorted(theirs)
+    assert sorted([*ours - {"flags"}, *LIGHTNING_FLAGS, *NOT_OFFERED]) == sorted(theirs)
     page = reference.commands()
     for name, reason in NOT_OFFERED.items():
         with pytest.raises(ConfigError, match=re.escape(f"trainer.{name}: this flag") + ".*"):
@@ -63,7 +63,7 @@ def test_every_flag_of_lightnings_is_an_option_or_passed_on_or_refused_with_a_re
 
 
 def test_flags_that_are_passed_on_are_typed_as_the_others():
-    given = dict.fromkeys(PASSED_ON, 7) | {"fast_dev_run": 1}
+    given = dict.fromkeys(LIGHTNING_FLAGS, 7) | {"fast_dev_run": 1}
     made = compose([f"trainer.{name}={value}" for name, value in given.items()]).trainer
     assert made == trainer_options(**given)
 

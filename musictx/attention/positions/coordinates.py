@@ -40,14 +40,14 @@ class Reader(nn.Module):
 
 class Time(Reader):
     """Time in steps: the sum of all time shifts up to and including the token. ``steps`` are rows
-    as in :func:`ranges`."""
+    as in :func:`value_table`."""
 
     steps_of: Tensor
 
     def __init__(self, size: int, steps: list[list[int]]) -> None:
         super().__init__()
         self.labels = None
-        self.register_buffer("steps_of", ranges("steps", size, steps, 0), persistent=False)
+        self.register_buffer("steps_of", value_table("steps", size, steps, 0), persistent=False)
 
     def read(self, ids: Tensor, positions: Positions, last: Tensor | None) -> tuple[Tensor, Tensor]:
         time = self.steps_of[ids].cumsum(1)
@@ -57,7 +57,7 @@ class Time(Reader):
 
 
 class Pitch(Reader):
-    """The pitch of a token. ``pitches`` are rows as in :func:`ranges`; other ids have no pitch.
+    """The pitch of a token. ``pitches`` are rows as in :func:`value_table`; other ids have none.
 
     Differences of pitches are -span..span. Two more rows are for pairs without a difference:
     -span - 1 if the key has no pitch, span + 1 if only the query has none.
@@ -68,7 +68,7 @@ class Pitch(Reader):
 
     def __init__(self, size: int, pitches: list[list[int]]) -> None:
         super().__init__()
-        table = ranges("pitches", size, pitches, -1)
+        table = value_table("pitches", size, pitches, -1)
         distinct = table[table >= 0].unique()
         lowest, highest = (int(distinct[0]), int(distinct[-1])) if len(distinct) else (0, 0)
         span = highest - lowest
@@ -109,7 +109,7 @@ class Voice(Reader):
         return position % self.voices, as_key
 
 
-def ranges(name: str, size: int, rows: list[list[int]], missing: int) -> Tensor:
+def value_table(name: str, size: int, rows: list[list[int]], missing: int) -> Tensor:
     """Return the value of each id: int64 (size,). A row [first, stop, value] maps the ids first,
     ..., stop - 1 to value, value + 1, ...; all other ids have the value ``missing``."""
     table = torch.full((size,), missing)
@@ -131,7 +131,7 @@ def readers(coordinates: dict[str, Any] | None) -> dict[str, Reader]:
     {"kind": "grid", "voices": 4, "size": number of ids, "pitches": rows}  interleaved voices: voice
         and, if there are "pitches", pitch. Rests and ties have no pitch
 
-    Rows are those of :func:`ranges`. Raises ``ConfigError`` for an unknown kind or option.
+    Rows are those of :func:`value_table`. Raises ``ConfigError`` for an unknown kind or option.
     """
     options = dict(coordinates or {})
     kind = options.pop("kind", None)
@@ -166,11 +166,11 @@ def token_coordinates(tokenizer: Tokenizer, option: str = "position.name=two_d")
         return {
             "kind": "tokens",
             "size": vocabulary.size,
-            "steps": [vocabulary.row("time_shift")],
-            "pitches": [vocabulary.row("note_on"), vocabulary.row("note_off")],
+            "steps": [vocabulary.value_range("time_shift")],
+            "pitches": [vocabulary.value_range("note_on"), vocabulary.value_range("note_off")],
         }
     if tokenizer.voices and "pitch" in vocabulary.kinds:
-        size, pitches = vocabulary.size, [vocabulary.row("pitch")]
+        size, pitches = vocabulary.size, [vocabulary.value_range("pitch")]
         return {"kind": "grid", "voices": tokenizer.voices, "size": size, "pitches": pitches}
     raise ConfigError(
         f"{option}: expected tokenizer=performance (with time shifts) or tokenizer=chorale (with "

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.positions.coordinates import ranges
+from musictx.attention.positions.coordinates import value_table
 from musictx.errors import ConfigError
 from musictx.model.features.base import Feature, joined
 from musictx.tokens.tokenizer import Tokenizer
@@ -23,7 +23,7 @@ class VoiceFeature(Feature):
     def __init__(self, size: int, voices: int = 0, pitches: Sequence[list[int]] = ()) -> None:
         super().__init__()
         self.voices = voices
-        self.register_tables(pitches=ranges("pitches", size, list(pitches), -1))
+        self.register_tables(pitches=value_table("pitches", size, list(pitches), -1))
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
@@ -32,7 +32,7 @@ class VoiceFeature(Feature):
                 f"model.features={cls.name}: expected a tokenizer with interleaved voices "
                 f"(chorale), not {tokenizer.name}"
             )
-        return {"voices": tokenizer.voices, "pitches": [tokenizer.vocabulary.row("pitch")]}
+        return {"voices": tokenizer.voices, "pitches": [tokenizer.vocabulary.value_range("pitch")]}
 
     def last_notes(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
         """(B, T): the last id of the voice that comes next after each of ``ids``; -1: none. The

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.attention.positions.coordinates import ranges, token_coordinates
+from musictx.attention.positions.coordinates import token_coordinates, value_table
 from musictx.chorale.features import interval_rows, look_up, pitch_span, values_at_lags
 from musictx.config.checks import option
 from musictx.model.features.base import Feature, NativeForm, Options
@@ -87,7 +87,7 @@ class Intervals(Feature):
     ) -> None:
         super().__init__()
         self.dropout = dropout
-        self.register_tables(pitches=ranges("pitches", size, pitches, -1))
+        self.register_tables(pitches=value_table("pitches", size, pitches, -1))
         self.input_lags, self.output_lags = list(inputs), list(outputs)
         self.lookback = max(*self.input_lags, *self.output_lags, 1)
         self.span = pitch_span(self.pitches)

@@ -164,10 +164,10 @@ def event_arguments(tokenizer: Tokenizer, feature: str) -> dict[str, list[list[i
             f"model.features={feature}: expected tokenizer=performance, with note_on and note_off, "
             f"not {tokenizer.name}"
         )
-    arguments = {name: [vocabulary.row(kind)] for name, kind in kinds.items()}
+    arguments = {name: [vocabulary.value_range(kind)] for name, kind in kinds.items()}
     if STREAM in vocabulary.kinds:
-        arguments["resets"] = [vocabulary.row(KNOWN), vocabulary.row(STREAM)]
-    return arguments | {"loudness": [vocabulary.row("velocity")]}
+        arguments["resets"] = [vocabulary.value_range(KNOWN), vocabulary.value_range(STREAM)]
+    return arguments | {"loudness": [vocabulary.value_range("velocity")]}
 
 
 def joined(ids: Tensor, earlier: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.attention.positions.coordinates import ranges
+from musictx.attention.positions.coordinates import value_table
 from musictx.model.features.base import NativeForm, event_arguments
 from musictx.model.features.pitches import TIMES, class_of, history, time_classes
 from musictx.model.features.predicted import Predicted, Predictions
@@ -54,8 +54,8 @@ class MotifMemory(Predicted):
     """Embeddings and scores of the note that followed the earlier run.
 
     size      the number of ids
-    steps, starts, loudness   rows of ids as in ``coordinates.ranges``: the time that an id takes,
-              the pitch that it starts, the level of loudness that it sets for the following notes
+    steps, starts, loudness   rows of ids as in ``coordinates.value_table``: the time that an id
+              takes, the pitch that it starts, the loudness that it sets for the following notes
 
     All parameters are initially zero.
     """
@@ -73,8 +73,8 @@ class MotifMemory(Predicted):
         loudness: list[list[int]],
     ) -> None:
         super().__init__()
-        start, time = ranges("starts", size, starts, -1), ranges("steps", size, steps, 0)
-        level = ranges("loudness", size, loudness, 0)
+        start, time = value_table("starts", size, starts, -1), value_table("steps", size, steps, 0)
+        level = value_table("loudness", size, loudness, 0)
         low = int(start[start >= 0].min())
         self.pitches, self.levels = int(start.max()) - low + 1, int(level.max()) + 1
         self.longest_shift = int(time.max())

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.attention.positions.coordinates import ranges
+from musictx.attention.positions.coordinates import value_table
 from musictx.model.features.base import Feature, NativeForm, joined
 
 #: The number of classes of times: one for each step below 16, then six for each doubling.
@@ -21,8 +21,8 @@ class PitchFeature(Feature):
     """A feature with a state for each pitch, by which the next start or end of a note is scored.
 
     size      the number of ids
-    steps, starts, ends   rows of ids as in ``coordinates.ranges``: the time that an id takes, and
-              the pitch that it starts or ends
+    steps, starts, ends   rows of ids as in ``coordinates.value_table``: the time that an id takes,
+              and the pitch that it starts or ends
     chords    the number of learned interval profiles. The score of an interval is the sum of their
               entries for it, each profile weighted by a projection of ``x``
 
@@ -46,7 +46,7 @@ class PitchFeature(Feature):
         chords: int = 0,
     ) -> None:
         super().__init__()
-        start, end = ranges("starts", size, starts, -1), ranges("ends", size, ends, -1)
+        start, end = value_table("starts", size, starts, -1), value_table("ends", size, ends, -1)
         low, high = int(start[start >= 0].min()), int(start.max())
         self.pitches = count = high - low + 1
         start = torch.where(start >= 0, start - low, -1)
@@ -55,7 +55,7 @@ class PitchFeature(Feature):
         end_or_zero = torch.where(end >= 0, count + end, 2 * count)
         kinds = max(self.interval_kinds) + 1
         self.register_tables(
-            steps=ranges("steps", size, steps, 0),
+            steps=value_table("steps", size, steps, 0),
             starts=start,
             ends=end,
             time_class=time_classes(),

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.attention.positions.coordinates import ranges
+from musictx.attention.positions.coordinates import value_table
 from musictx.config.checks import option
 from musictx.model.features.base import NativeForm, Options, event_arguments
 from musictx.model.features.pitches import NEVER, TIMES, PitchFeature, class_of, history, latest
@@ -65,8 +65,8 @@ class SoundingOptions(Options):
 class Sounding(PitchFeature):
     """Embeddings of the notes that sound, and scores of the next id; for event tokens.
 
-    loudness  rows of ids as in ``coordinates.ranges``: the level of loudness that an id sets for
-              the following notes
+    loudness  rows of ids as in ``coordinates.value_table``: the level of loudness that an id sets
+              for the following notes
     resets    such rows of the ids after which no pitch has a state, as at the beginning of a piece
     recent    how many of the last notes are embedded
 
@@ -90,13 +90,13 @@ class Sounding(PitchFeature):
     ) -> None:
         super().__init__(size, width, **pitch_arguments)
         self.recent = recent
-        level_of = ranges("loudness", size, loudness, 0)
+        level_of = value_table("loudness", size, loudness, 0)
         self.levels = int(level_of.max()) + 1
         state_of = _states()
         self.ages = len(state_of) // 2
         self.register_tables(
             level_of=level_of,
-            resets=ranges("resets", size, list(resets), -1) >= 0,
+            resets=value_table("resets", size, list(resets), -1) >= 0,
             state_of=state_of,
         )
         rows = self.levels + TIMES + recent * (self.pitches + 1 + self.levels + TIMES)

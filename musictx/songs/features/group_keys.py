@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.attention.positions.coordinates import ranges
+from musictx.attention.positions.coordinates import value_table
 from musictx.errors import ConfigError
 from musictx.model.features.base import Feature, NativeForm, joined
 from musictx.model.features.predicted import Predicted, Predictions
@@ -48,7 +48,7 @@ class GroupFeature(Feature):
 
     extra_kinds  kinds of ids that the feature reads in addition to :data:`COMMON_KINDS` and, if
                  the vocabulary has it, ``known``
-    kinds        the ranges of ids of all these kinds, as in ``coordinates.ranges``
+    kinds        the ranges of ids of all these kinds, as in ``coordinates.value_table``
     """
 
     sparse = False
@@ -61,7 +61,7 @@ class GroupFeature(Feature):
 
         def values(kind: str) -> Tensor:
             """(size,) the value of each id of ``kind``, -1 for other ids."""
-            return ranges(kind, size, kinds.get(kind, []), -1)
+            return value_table(kind, size, kinds.get(kind, []), -1)
 
         part = torch.where(values("drums") >= 0, DRUM_PART, values("program") + 1)
         tones = torch.stack([values(kind) for kind in ("pitch", "drum", "root")])
@@ -86,7 +86,7 @@ class GroupFeature(Feature):
                 + f", whose notes stand in bars, not {tokenizer.name}"
             )
         names = (*COMMON_KINDS, *sorted({KNOWN} & set(table.kinds) | set(cls.extra_kinds)))
-        return {name: [table.row({"meter": "numerator"}.get(name, name))] for name in names}
+        return {name: [table.value_range({"meter": "numerator"}.get(name, name))] for name in names}
 
     def key_in_bar(self, blocks: Tensor) -> Tensor:
         """(...) the keys within a bar of the groups that begin in ``blocks`` (..., 5)."""

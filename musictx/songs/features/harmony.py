@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.attention.positions.coordinates import ranges
+from musictx.attention.positions.coordinates import value_table
 from musictx.model.features.base import NativeForm
 from musictx.songs.features.group_keys import BAR, PLACE, SIZE, GroupFeature, Groups, gather
 from musictx.tokens.controls import KNOWN
@@ -103,9 +103,9 @@ class Harmony(GroupFeature):
         self.roots = slice(kinds["root"][0][0], kinds["root"][0][0] + CLASSES)
         self.qualities, self.pitches = (slice(*kinds[n][0][:2]) for n in ("quality", "pitch"))
         self.register_tables(
-            is_chord=ranges("harmony", size, kinds["harmony"], -1) >= 0,
-            steps=ranges("length", size, kinds["length"], 0).clamp(max=LONGEST),
-            quality_of=ranges("quality", size, kinds["quality"], 0),
+            is_chord=value_table("harmony", size, kinds["harmony"], -1) >= 0,
+            steps=value_table("length", size, kinds["length"], 0).clamp(max=LONGEST),
+            quality_of=value_table("quality", size, kinds["quality"], 0),
             pitch_class=self.tone[self.pitches] % CLASSES,
         )
         count = self.qualities.stop - self.qualities.start
