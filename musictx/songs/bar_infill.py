@@ -14,7 +14,7 @@ import numpy as np
 
 from musictx.apps.habits import NO_LIMITS
 from musictx.bundle import Bundle
-from musictx.chords import chord_changes
+from musictx.chords import NO_CHORD, chord_changes, chord_markers
 from musictx.notes import DRUMS, Score
 from musictx.sampling.cadence import CHORD_NOTES
 from musictx.sampling.constraints import RowPenalty
@@ -33,7 +33,7 @@ from musictx.songs.bar_codec import (
 )
 from musictx.songs.bar_constraint import FREE, BarRow, GivenBars
 from musictx.songs.bar_grammar import Group
-from musictx.songs.bar_tokens import BarTokenizer
+from musictx.songs.bar_tokens import BarredScore, BarTokenizer
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.chord_sheet import without_chords
 from musictx.songs.drummers import IN_KIT, Drummer, section_begins
@@ -115,6 +115,7 @@ class BarInfill(Infill):
 
         notes = self.given.notes
         is_chord = (notes["part"] == CHORD) & self._inside(notes)
+        self.slash = self._slash_basses(grid)
         if not chord_changes(music):  # the file names no chords, so chords are composed, too
             self.given, is_chord = self.given._replace(notes=notes[~is_chord]), np.zeros(0, bool)
         self.parts = sorted({0} if brief.parts is None else {*brief.parts})
@@ -257,12 +258,12 @@ class BarInfill(Infill):
         same_rhythm = habits and not self.is_variation
         gains: list[SparsePenalty] = [
             partial(as_in_earlier_bar, back=back, same_rhythm=same_rhythm, melodies=melodies),
-            bass_on_bar_line,
+            partial(bass_on_bar_line, slash=self.slash),
         ]
         if not self.brief.is_gap:  # the parts of a gap may rest
             gains.append(filling_parts)
         if bass is not None:
-            gains.append(partial(on_root, bass=bass))
+            gains.append(partial(on_root, bass=bass, slash=self.slash))
         if self.drummers:
             drummer = self.drummers[sum(self.seed) % len(self.drummers)]
             gains.append(partial(drummer_strokes, drummer=drummer, sections=self.sections))
@@ -296,6 +297,19 @@ class BarInfill(Infill):
         if not self.sampling.habits:
             return np.zeros(len(bars), np.int64)
         return repeat_distances(self.given._replace(notes=notes[notes["part"] != CHORD]))
+
+    def _slash_basses(self, grid: BarredScore) -> dict[int, int]:
+        """{step: pitch class} of the bass notes of slash chords, at the step of the chord and at
+        the bar lines while it lasts."""
+        markers, chords = self.brief.given.markers, chord_markers(self.brief.given)
+        steps = grid.steps(*(time for time, _ in markers))
+        begins = {step: chords[text] for step, (_, text) in zip(steps, markers) if text in chords}
+        slash, chord = {}, NO_CHORD
+        for step in sorted({*begins, *self.lines.tolist()}):
+            chord = begins.get(step, chord)
+            if chord.bass is not None:
+                slash[step] = chord.bass_class
+        return slash
 
     def _bass(self) -> Bass | None:
         """The part that acts as the bass: the bass itself, if it is composed; else, in an

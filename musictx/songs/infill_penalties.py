@@ -27,6 +27,7 @@ from musictx.songs.strengths import (
     OVERHANG_PENALTY,
     PART_SHARE,
     ROOT_GAIN,
+    SLASH_GAIN,
 )
 from musictx.tokens.stream import CHORD
 
@@ -80,9 +81,9 @@ def at_chord(state: BarState) -> bool:
     return state.place == 0 or any(group.key[:2] == chord_key for group in state.bars[-1].groups)
 
 
-def on_root(row: BarRow, bass: Bass) -> Nats:
+def on_root(row: BarRow, bass: Bass, slash: Mapping[int, int]) -> Nats:
     """Favour the root of the chord as the lowest note of the ``bass`` at a bar line or where a
-    chord begins."""
+    chord begins, or the pitch class that ``slash`` requests at a step."""
     state = row.state
     if (
         len(state.group) != 2
@@ -90,10 +91,13 @@ def on_root(row: BarRow, bass: Bass) -> Nats:
         or state.last[:2] == (state.place, bass.part)
     ):
         return
-    if at_chord(state) and state.chord != NONE:
+    is_slash = state.step in slash
+    if is_slash or (at_chord(state) and state.chord != NONE):
         pitches = row.table.values_in("pitch")
-        roots = (pitches % 12 == state.chord.root) & (pitches >= bass.low) & (pitches <= bass.high)
-        yield row.state.ids["pitch"], -ROOT_GAIN * roots
+        tones = pitches % 12 == slash.get(state.step, state.chord.root)
+        gain = SLASH_GAIN if is_slash else ROOT_GAIN
+        tones &= (pitches >= bass.low) & (pitches <= bass.high)
+        yield row.state.ids["pitch"], -gain * tones
 
 
 class HarmonicFit:
@@ -159,7 +163,9 @@ class HarmonicFit:
             for start, chord in self._chords
             if pitch_class not in ([chord.root] if is_bass else chord.classes)
         ]
-        nats = OVERHANG_PENALTY * (lengths > steps_to_next(np.array(foreign, np.int64), step))
+        # A bass begins chords (bass_on_bar_line), which it cannot while another note sounds.
+        penalty = BAR_LINE_GAIN if is_bass and self.bass == Bass() else OVERHANG_PENALTY
+        nats = penalty * (lengths > steps_to_next(np.array(foreign, np.int64), step))
         if new_chords:
             clashing = self._notes[np.isin((self._notes["pitch"] - pitch) % 12, (1, 11))]
             nats = np.maximum(
@@ -230,12 +236,12 @@ def filling_parts(row: BarRow) -> Nats:
             yield row.ids_toward_given()[0], -nats  # only a given note may come at that place
 
 
-def bass_on_bar_line(row: BarRow) -> Nats:
-    """Favour a new note of the bass at a bar line or where a chord begins."""
+def bass_on_bar_line(row: BarRow, slash: Mapping[int, int]) -> Nats:
+    """Favour a new note of the bass at bar lines, where chords begin, and at steps of ``slash``."""
     state, place = row.state, row.state.place
     if BASS not in row.new.habits or len(state.group) > 1 or state.last[:2] >= (place, BASS):
         return
-    if at_chord(state) and BASS in row.parts_at(place):
+    if (at_chord(state) or state.step in slash) and BASS in row.parts_at(place):
         yield (
             (part_id(row.table, BASS) if state.group else state.ids["place"].start + place),
             -BAR_LINE_GAIN,

@@ -40,8 +40,10 @@ SAME_ROOT, SAME_PITCH = 3.0, 1.5
 
 # -------------------------------------------------------------------------- infill_penalties.py
 #: At a bar line, the gains of a note of a silent bass, and of the root of the chord. "form by a
-#: plan, drums and a bass to songs": bars begun .201, then .711 (.848); roots .486, .889.
+#: plan, drums and a bass to songs": bars begun .201, then .711 (.848); roots .486, .889. The bass
+#: of a slash chord, which is requested, gains more than both.
 BAR_LINE_GAIN, ROOT_GAIN = 7.0, 2.0
+SLASH_GAIN = 2 * BAR_LINE_GAIN
 #: The penalty on a note that is not a tone of its given chord, or is a semitone from a sounding
 #: given note. "what an accompaniment does beside known notes and chords": clashes .080, then .049
 #: (.055); chord tones .895, then .950. Also that on an accompanying note above a tune, and on an
@@ -52,9 +54,10 @@ CLASH_PENALTY, LOW_PITCH = 1.0, 48
 #: part. "gaps that lead into what follows": .11 of the tunes leap by more than a fifth (.33
 #: without, songs 0).
 LEAP_PENALTY = 0.6
-#: The penalty on a note that outlasts its chord or, where chords are composed, lasts into a clash
-#: with a given note. Same source, and "melodies of the piano that return, rhythms that stay, notes
-#: held into clashes".
+#: The penalty on a note that outlasts its chord (for a bass it is BAR_LINE_GAIN: "plain words, and
+#: basses that begin their bars") or, where chords are composed, lasts into a clash with a given
+#: note. Same source as CLASH_PENALTY, and "melodies of the piano that return, rhythms that stay,
+#: notes held into clashes".
 OVERHANG_PENALTY = 2.5
 
 # ------------------------------------------------------------------------ infill.py, bar_infill.py

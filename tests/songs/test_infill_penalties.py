@@ -41,7 +41,9 @@ def test_a_note_that_outlasts_its_chord_or_lasts_into_a_clash_costs(
     chords = [(int(start), chord) for start, (_, chord) in zip(steps, gaps)]
     rows = [(start, start % 3, tone, length, 1) for start, length, tone in given_notes]
     rows += [(start, CHORD, chord.root, chord.quality, 0) for start, chord in chords]
-    costs = HarmonicFit(np.array(rows, STREAM_NOTE)).lengths(pitch, step, lengths, composed, bass)
+    fit = HarmonicFit(np.array(rows, STREAM_NOTE), bass=infill_penalties.Bass() if bass else None)
+    costs = fit.lengths(pitch, step, lengths, composed, bass)
+    outlasts = strengths.BAR_LINE_GAIN if bass else strengths.OVERHANG_PENALTY
     for length, nats in zip(lengths.tolist(), costs.tolist()):
         leaves_chord = any(
             step < start < step + length
@@ -53,7 +55,7 @@ def test_a_note_that_outlasts_its_chord_or_lasts_into_a_clash_costs(
             step < start < step + length and (pitch - tone) % 12 in (1, 11)
             for start, _, tone in given_notes
         )
-        assert nats == (strengths.OVERHANG_PENALTY if leaves_chord or clashes else 0.0)
+        assert nats == (outlasts if leaves_chord else strengths.OVERHANG_PENALTY * clashes)
 
 
 def accompaniment(music, parts, **options):

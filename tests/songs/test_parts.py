@@ -146,6 +146,12 @@ def test_a_track_of_few_high_notes_is_not_the_tune(songs):
         assert musictx.accompany(music, songs, add="strings", seed=1)[0].notes >= 8
 
 
+def test_a_bass_plays_the_bass_notes_of_slash_chords(songs):
+    (made,) = musictx.accompany(None, songs, chords="| C | G/B | Am | Am/G |", add="bass", seed=1)
+    starts, pitches = made.score.notes["start"], made.score.notes["pitch"]
+    assert [pitches[np.abs(starts - 2.0 * bar) < 0.03].min() % 12 for bar in (1, 3)] == [11, 7]
+
+
 @pytest.mark.parametrize("asked", [False, True])
 def test_drums_are_composed_after_the_other_parts(songs, band, asked):
     """So the others do not strike where the drummer does. A density is divided as usual, 2 to 6.
