@@ -122,8 +122,13 @@ def ran(monkeypatch, tmp_path):
     def runs(command, config):
         seen.append(config)
         seed = getattr(config, "seed", 0)
-        if seed in (13, 130):
-            raise UserError("seed=13: expected luck") if seed == 13 else KeyboardInterrupt
+        errors = {
+            13: UserError("seed=13: expected luck"),
+            14: KeyError("x"),
+            130: KeyboardInterrupt(),
+        }
+        if seed in errors:
+            raise errors[seed]
         return Trained(Path("runs/x/model"), 1.0 / (1 + seed), 1234)
 
     monkeypatch.setattr(cli, "_run", runs)
@@ -227,10 +232,11 @@ def test_a_sweep_takes_words_literally_and_ends_with_a_table(ran, monkeypatch, t
     assert rows.read_text().startswith(head)
 
 
-def test_out_may_have_the_values_of_options(ran):
+def test_out_may_have_the_values_of_options(ran, capsys):
     assert c.compose(["out=it's/${seed}-${model.width}", "model.width=64"]).out == "it's/0-64"
     assert cli.main(["train", "-m", "seed=1,2", "out=S\udcfc/${seed}", *TINY]) == 0  # no UTF-8
     assert [config.out for config in ran] == ["S\udcfc/1", "S\udcfc/2"]
+    assert " 2 seeds" in capsys.readouterr().out
     with pytest.raises(UserError, match="seeds"):
         c.compose(["out=S/${seeds}"])
 
@@ -256,6 +262,10 @@ def test_a_failed_run_of_a_sweep_is_reported_after_the_others(ran, capsys):
     out, err = capsys.readouterr()
     assert err == "musictx: seed=13: expected luck (run 0 of the sweep)\n"
     assert [line.split()[0] for line in out.splitlines()[1:]] == ["0.5000", "nan"]
+    assert cli.main(["train", "-m", "seed=14,1", *TINY]) == 2
+    out, err = capsys.readouterr()
+    assert "KeyError: 'x'" in err
+    assert "0.5000" in out
     shutil.rmtree("multirun")
     assert cli.main(["train", "-m", "model.heads=7,9", *TINY]) == 2
     assert "model.heads=7: expected a divisor" in capsys.readouterr().err

@@ -28,7 +28,7 @@ class DataConfig(CheckedOptions, prefix="data"):
 
     batch_size: int = option(8, "number of windows in a batch on each device", low=1, high=65_536)
     num_workers: int = option(
-        0, "processes that prepare batches ahead; 0 = the training process", low=0, high=1024
+        0, "processes that prepare batches ahead; 0 = the training process", low=0, high=128
     )
     validation_windows: int = option(
         64, "number of windows of held-out pieces to measure at each validation; 0 = all", low=0

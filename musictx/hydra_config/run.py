@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass
@@ -19,7 +20,7 @@ from musictx.commands import conf_dir, options_of
 from musictx.config import TrainConfig
 from musictx.config.checks import default_of
 from musictx.config.trainer import LIGHTNING_FLAGS
-from musictx.errors import ConfigError, UserError, shown
+from musictx.errors import ConfigError, UserError, reason, shown
 from musictx.hydra_config import finetuning
 from musictx.hydra_config.words import normalise
 from musictx.options import make_config
@@ -78,7 +79,10 @@ def train(
             result = error
         except Exception as error:
             task_errors.append(error)
-            raise
+            if not in_sweep:
+                raise
+            traceback.print_exc()  # probably from a class of the user's; the sweep continues
+            result = UserError(f"{type(error).__name__}: {reason(error)}")
         return sweep.write_result(settings, result) if in_sweep else None
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # lets Hydra raise errors instead of printing them

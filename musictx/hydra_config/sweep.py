@@ -82,8 +82,10 @@ def _print_table(file: Path, rows: list[dict[str, Any]]) -> None:
         print(f"  {row['loss']:.4f}  {' '.join(options):{width}}  {outcome}".rstrip(), flush=True)
     losses: dict[str, list[float]] = {}
     for row, options in zip(rows, varied):
-        seedless = " ".join(option for option in options if not option.startswith("seed="))
-        if len(seedless) < len(" ".join(options)) and math.isfinite(row["loss"]):
+        seedless = " ".join(
+            option for option in options if not option.startswith(("seed=", "out="))
+        )
+        if any(option.startswith("seed=") for option in options) and math.isfinite(row["loss"]):
             losses.setdefault(seedless, []).append(row["loss"])
     losses = {seedless: values for seedless, values in losses.items() if len(values) > 1}
     if losses:

@@ -60,7 +60,7 @@ def build_trainer(
     }
     try:
         return pl.Trainer(**flags, plugins=[AtomicCheckpoints()])
-    except (MisconfigurationException, ValueError, RuntimeError, TypeError) as error:
+    except (MisconfigurationException, ImportError, ValueError, RuntimeError, TypeError) as error:
         names = ("accelerator", "devices", "strategy", "precision")
         values = {name: getattr(options, name) for name in names}
         values |= {n: v for n, v in options.flags.items() if v != LIGHTNING_FLAGS[n]}
