@@ -171,9 +171,9 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
         [option for option in names if option.rpartition(".")[2] == last]
         or difflib.get_close_matches(name, names, n=1, cutoff=0.8)
         or [by_last[match] for match in difflib.get_close_matches(last, by_last, cutoff=0.8)]
-        or _similar_by_help(command, last.split("_"))
+        or [n for n in _similar_by_help(command, last.split("_")) if not hint or "." not in n]
     )
-    hint = f"did you mean {' or '.join(near[:3])}? " if near else hint
+    hint += f"did you mean {' or '.join(near[:3])}? " if near else ""
     return (
         f"{shown(name)}: no such option of musictx {command}; {hint}"
         f"musictx {command} --help lists all"

@@ -193,6 +193,7 @@ def test_defaults_are_valid_and_need_no_words():
 def test_misspelt_options_and_names_of_other_programs_get_a_suggestion(command, typo, suggestion):
     assert f"did you mean {suggestion}" in unknown_option(command, typo)
     assert "limits." not in unknown_option(command, "tracks")  # nobody means limits.tracks
+    assert "infill; it is an option of musictx accompany; mus" in unknown_option("infill", "add")
 
 
 HALF = {**SamplingConfig().temperatures, "note_on": 0.5}
