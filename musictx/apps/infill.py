@@ -272,16 +272,19 @@ def compose_region(
 
 def _finish(region: Infill, task: Task, score: Score, grid: str, new: np.ndarray) -> np.ndarray:
     """Return the ``new`` notes on tracks of the file, quantised to ``grid`` and, in a gap, moved
-    inside the gap.
+    inside the gap. Without a melody, notes end at the end of the last bar of the chords.
 
     In a gap, each note goes to the track that has the program of the note in ``score``. An
     accompaniment gets a new track for each new part.
     """
     new = timeline.quantise(new, task.score, grid)
-    begin, end = (task.begin, task.end) if task.is_gap else (0.0, np.inf)
+    chords_alone = not (task.is_gap or task.given_levels)
+    begin, end = (task.begin, task.end) if task.is_gap or chords_alone else (0.0, np.inf)
     if task.is_gap:
         new = timeline.move_into_range(new, task.score, grid, begin, end)
     new = timeline.snap_to_ticks(new, task.score, begin, end)
+    if chords_alone:
+        new["end"] = np.minimum(new["end"], end)
     if task.tracks:
         new = timeline.assign_tracks(new, score, region.tokenizer, task.tracks)
         return timeline.with_track_programs(new, task.score.notes)

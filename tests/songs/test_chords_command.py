@@ -57,7 +57,7 @@ def test_a_file_of_chords_is_followed_in_its_tempo(counting, tmp_path):
         (made,) = musictx.accompany(model=counting, seed=3, **options)
         assert [name for _, name in made.score.markers[:3]] == ["C:maj", "A:min7/b7", "F:maj"]
         assert made.score.tempos["bpm"].tolist() == [60]
-        assert made.score.notes["start"].max() < 12
+        assert made.score.notes["end"].max() <= 12 + 1e-6
     tune = musictx.read(shipped.examples()["ode_to_joy"])
     made = musictx.accompany(tune, counting, chords=str(song), seed=3)[0]
     assert made.score.markers[1][1] == "A:min7/b7"
