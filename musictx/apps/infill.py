@@ -10,6 +10,7 @@ tracks of the file. :func:`make_sample` adds them to the piece.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -36,7 +37,7 @@ from musictx.apps.tasks import Task, task_of
 from musictx.bundle import Bundle
 from musictx.chords import is_chart
 from musictx.config import AccompanyConfig, InfillConfig
-from musictx.errors import UserError
+from musictx.errors import UserError, shown
 from musictx.notes import DRUMS, Score
 from musictx.progress import progress as show_progress
 from musictx.sampling import composer, timeline
@@ -336,7 +337,10 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
     else:
         chart = ", or chords='| C | Am7 F | G |'" if option == "melody" else ""
         raise UserError(f"{option}: missing; give a MIDI file{chart}")
-    task = task_of(config, score)
+    repairs: Counter[str] = Counter()
+    task = task_of(config, score, repairs=repairs)
+    if line := formats.repairs_message(shown(chords), repairs):
+        notice(line)
     work = Work.of(config, path or "chords", notice, suits_bars(config, score), done=done)
     keeps_to_beats = on_beats(work.bundle, config.quantise)
     if keeps_to_beats:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -66,17 +67,19 @@ def task_of(
     request: InfillConfig | AccompanyConfig,
     score: Score,
     options: tuple[str, str] = ("from", "to"),
+    repairs: Counter[str] | None = None,
 ) -> Task:
     """Return the task that ``request`` describes for the music ``score``. ``options`` are the names
-    of the options for the two ends of a gap, for error messages. Raises ``UserError`` for chords if
-    the optional component for them is missing."""
+    of the options for the two ends of a gap, for error messages. ``repairs`` counts what is left
+    out or guessed in a file of chords. Raises ``UserError`` for chords if the optional component
+    for them is missing."""
     if isinstance(request, InfillConfig):
         return gap_task(score, request, options)
     if request.chords is None and not is_chart(score):
         return melody_task(score, request)
     if "chords" not in registry.CHARTS:
         raise UserError(f"chords: {registry.CHARTS.missing_message('chords')}")
-    task: Task = registry.load(registry.CHARTS["chords"])(score, request)
+    task: Task = registry.load(registry.CHARTS["chords"])(score, request, repairs)
     return task
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -173,11 +174,12 @@ def with_chords(task: Task) -> Task:
     return replace(task, given=chord_sheet.with_markers(given, chords))
 
 
-def under_chords(score: Score, request: AccompanyConfig) -> Task:
+def under_chords(score: Score, request: AccompanyConfig, repairs: Counter[str] | None) -> Task:
     """The task of an accompaniment to the chords of ``request``, or else of ``score``, and to the
-    melody in ``score``, if it has notes (:func:`musictx.apps.tasks.melody_task`)."""
+    melody in ``score``, if it has notes (:func:`musictx.apps.tasks.melody_task`). ``repairs``: see
+    :func:`musictx.apps.tasks.task_of`."""
     if request.chords is not None:
-        chart, bars = _sheet(request.chords)
+        chart, bars = _sheet(request.chords, repairs)
         score = score if len(score) else chart
     else:
         bars = chord_sheet.chord_bars(score)
@@ -198,7 +200,7 @@ def under_chords(score: Score, request: AccompanyConfig) -> Task:
     return replace(task, given=given)
 
 
-def _sheet(chords: str) -> tuple[Score, list[chord_sheet.SheetBar]]:
+def _sheet(chords: str, repairs: Counter[str] | None) -> tuple[Score, list[chord_sheet.SheetBar]]:
     """A Score without notes in the tempo and meters of ``chords``, and its bars. ``chords`` is a
     chord sheet (4/4, default tempo), a link of iReal Pro or the name of a file."""
     path = Path(chords).expanduser()
@@ -209,7 +211,7 @@ def _sheet(chords: str) -> tuple[Score, list[chord_sheet.SheetBar]]:
     if not is_link and not path.is_file():
         raise UserError(f"chords={chords}: no such file")
     try:
-        score = formats.read(chords.encode() if is_link else path)
+        score = formats.read(chords.encode() if is_link else path, repairs=repairs)
     except UserError as error:
         raise UserError(f"chords={error}") from None
     bars = chord_sheet.chord_bars(score)

@@ -8,7 +8,7 @@ import pytest
 
 import musictx
 from musictx import cli, shipped
-from musictx.apps import tasks
+from musictx.apps import infill, tasks
 from musictx.beats import Beats
 from musictx.config import AccompanyConfig
 from musictx.errors import UserError
@@ -50,7 +50,7 @@ def test_drums_have_no_chords(tmp_path, capsys):
     assert "no chords and no pitched notes" in capsys.readouterr().err
 
 
-def test_a_file_of_chords_is_followed_in_its_tempo(counting, tmp_path):
+def test_a_file_of_chords_is_followed_in_its_tempo(counting, tmp_path, capsys):
     song = tmp_path / "song.cho"
     song.write_text("{tempo: 60}\n[C]Words [Am7/G]and [F]more")
     for options in ({"chords": str(song)}, {"melody": song}):
@@ -67,6 +67,9 @@ def test_a_file_of_chords_is_followed_in_its_tempo(counting, tmp_path):
     for missing in ("song.txt", "~/song.mid"):
         with pytest.raises(UserError, match=rf"^chords={missing}: no such file"):
             tasks.task_of(AccompanyConfig(chords=missing), tune)
+    song.write_text("| C | Foo |")
+    next(infill.results(AccompanyConfig(chords=str(song), out=str(tmp_path)), print))
+    assert "song.cho: not played as written: words among chords" in capsys.readouterr().out
     song.write_text("no music")
     with pytest.raises(UserError, match=r"^chords=.*song\.cho"):
         musictx.accompany(model=counting, chords=str(song))
