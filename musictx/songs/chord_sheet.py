@@ -3,7 +3,8 @@
 ``|`` is a bar line. Several chords divide a bar into equal shares. A dot is a share in which the
 chord before continues; in an empty bar it continues, too. ``%`` alone repeats the bar before; among
 chords it is a dot. ``N.C.`` is no chord. ``|: C | F :|`` is played twice, ``|: C |1. F :|2. G``
-with its endings; ``x4`` at the end plays the whole sheet four times.
+with its endings; ``x4`` at the end plays the whole sheet four times. In a line without ``|`` or
+dots each chord is a bar, with or without dashes between chords.
 
 A bar is the list of its shares: chord names as in markers, such as ``A:min7``, or "" for a dot.
 """
@@ -72,6 +73,8 @@ def parse_bars(text: str, to_name: Callable[[str], str]) -> list[SheetBar]:
         line = line[: match.start()].rstrip() if match else line
         repeats = int(match[1]) - 1 if match else 0  # after the first time
         first = len(bars)
+        if "|" not in line and not {"%", ".", "/"} & {*_words(line)}:
+            line = "|".join(words_in(line))
         cells, bar_lines = _BAR_LINE.split(line), [*_BAR_LINE.findall(line), ""]
         for place, (cell, bar_line) in enumerate(zip(cells, bar_lines)):
             symbols = _words(cell)

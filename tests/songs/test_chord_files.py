@@ -186,6 +186,8 @@ def test_a_written_sheet_is_read_again(bars):
 def test_bars_repeats_and_times():
     c, am, f = "C:maj", "A:min", "F:maj"
     assert sheet("C | Am F | % | % C x2") == [[c], [am, f], [am, f], ["", c]] * 2
+    assert sheet("C - Am, F x2") == sheet("C Am F - x2") == [[c], [am], [f]] * 2
+    assert sheet("C . F .") == [[c, "", f, ""]]
     assert sheet("|| C |\n| N.C. || |") == [[c], ["N"], [""]]
     repeated = [[f], ["C:maj/3"]] * 2
     assert sheet("|C . . Am|: F | C/E:| | Am") == [[c, "", "", am], *repeated, [am]]
