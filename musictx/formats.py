@@ -92,11 +92,12 @@ def read(
 
 
 def repairs_message(path: str | Path, repairs: Counter[str]) -> str:
-    """Return a message with the notation in ``path`` that is not played as written, the ``repairs``
-    of :func:`read`. Empty without any, and for MIDI files, whose repairs ``prepare`` reports."""
-    if not repairs or str(path).lower().endswith(MIDI_SUFFIXES):
-        return ""
-    return f"{path}: not played as written: {'; '.join(repairs)}"
+    """Return a message with the ``repairs`` of :func:`read` in the file ``path``: notation that is
+    not played as written, or damage to a MIDI file. Empty without any besides open notes."""
+    kinds = [kind for kind in repairs if kind != "notes left open"]
+    is_midi = str(path).lower().endswith(MIDI_SUFFIXES)
+    problem = "damaged, read as far as possible" if is_midi else "not played as written"
+    return f"{path}: {problem}: {'; '.join(kinds)}" if kinds else ""
 
 
 def _parse(

@@ -67,7 +67,7 @@ def read_music(
 ) -> Score:
     """Read a MIDI or MusicXML file, or an example that comes with musictx, by its name.
 
-    ``notice`` is called with a message about marks of MusicXML that are not played. Raises
+    ``notice`` is called with a message about damage, or notation that is not played. Raises
     ``UserError`` naming ``option`` if the file does not exist or cannot be read as music."""
     file = Path(path).expanduser()
     if not file.exists():
