@@ -100,7 +100,7 @@ class Clock:
 
     def seconds_per_id_second(self, begin: float, end: float) -> float:
         """Mean seconds of the score per second of its ids, from second ``begin`` to ``end``."""
-        if self.tempo is None:
+        if self.tempo is None or end <= begin:
             return 1.0
         first, last = (self.beats.quarters(seconds) for seconds in (begin, end))
         return (end - begin) / max((last - first) * 60.0 / self.tempo, 1e-6)
