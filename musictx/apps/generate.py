@@ -272,5 +272,7 @@ def compose_pieces(
         on_event=on_event,
     )
     for number, sample in samples:
-        piece = parts.with_file_programs(bundle, sample.score, scores[number])
+        if (music := scores[number]) is not None:  # leave out the notes after the primer
+            music = music.with_notes(music.notes[: len(primers[number].score or ())])
+        piece = parts.with_file_programs(bundle, sample.score, music, request.include_primer)
         yield number, replace(sample, score=piece)

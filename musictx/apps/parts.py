@@ -12,7 +12,7 @@ piano, each is lent another program of the corpus while music is composed.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -26,6 +26,7 @@ from musictx.data.statistics import MIDDLE_SECONDS
 from musictx.errors import UserError
 from musictx.likelihood import log_likelihood
 from musictx.notes import DRUMS, Score
+from musictx.sampling import timeline
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.shipped import models
 
@@ -221,19 +222,27 @@ def refusal(bundle: Bundle, name: str) -> str:
     return f"this model writes none ({hint}); it writes {', '.join(available_parts(bundle))}"
 
 
-def with_file_programs(bundle: Bundle, score: Score, original: Score | None) -> Score:
-    """Return ``score`` with the programs that its tracks have in ``original``, and with the tempo
-    map of its file instead of detected beats. Tracks without pitched notes in ``original`` get the
-    name of their program in the corpus, if it has one."""
+def with_file_programs(
+    bundle: Bundle, score: Score, original: Score | None, has_original: bool = True
+) -> Score:
+    """Return ``score`` with the programs that its notes have in ``original``, and with the tempo
+    map of its file instead of detected beats. New notes get the program that their track has in
+    ``original`` at that time, or at its end if ``score`` has only new notes (``has_original``).
+    Tracks without pitched notes there get the name of their program in the corpus, if any."""
     notes, names = score.notes.copy(), dict(score.names)
+    old_notes = Score().notes if original is None else original.notes
+    notes["start"] += 0.0 if has_original else np.inf
+    current = timeline.with_track_programs(notes, old_notes)["program"].tolist()
+    fields, old_programs = ["track", "drum", "start", "pitch"], defaultdict[tuple, list[int]](list)
+    for *key, program in old_notes[[*fields, "program"]][::-1].tolist():
+        old_programs[*key].append(program)
+    keys = notes[fields].tolist()
+    notes["program"] = [(old_programs[k] or [p]).pop() for k, p in zip(keys, current)]
+    notes["start"] = score.notes["start"]
     name_of = {program: name for name, program in corpus_programs(bundle).items()}
-    old_notes = Score().notes if original is None else original.notes[~original.notes["drum"]]
-    for track in np.unique(notes["track"]).tolist():
-        on_track = (notes["track"] == track) & ~notes["drum"]
-        old_programs = np.unique(old_notes["program"][old_notes["track"] == track])
-        if len(old_programs) == 1:
-            notes["program"][on_track] = old_programs[0]
-        elif not len(old_programs) and on_track.any():
-            names[track] = name_of.get(int(notes["program"][on_track][0]), names.get(track, ""))
+    pitched, old_pitched = (table[~table["drum"]] for table in (notes, old_notes))
+    for track in np.setdiff1d(pitched["track"], old_pitched["track"]).tolist():
+        program = int(pitched["program"][pitched["track"] == track][0])
+        names[track] = name_of.get(program, names.get(track, ""))
     names = {track: name for track, name in names.items() if name}
     return replace(score, notes=notes, names=names, pulse=None)

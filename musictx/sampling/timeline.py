@@ -189,12 +189,13 @@ def first_free_track(score: Score) -> int:
 
 def with_track_programs(new: np.ndarray, notes: np.ndarray) -> np.ndarray:
     """The notes ``new`` with the programs of their tracks at their starts, taken from ``notes``
-    (sorted by start). Notes on tracks without ``notes`` stay unchanged."""
-    new = new.copy()
-    for track in np.unique(new["track"]).tolist():
-        is_on_track, existing = new["track"] == track, notes[notes["track"] == track]
+    (sorted by start), those of drums from drums. Notes on tracks without such ``notes`` stay
+    unchanged."""
+    new, fields = new.copy(), ["track", "drum"]
+    for part in np.unique(new[fields]):
+        in_part, existing = new[fields] == part, notes[notes[fields] == part]
         if len(existing):
-            new["program"][is_on_track] = _programs_at(existing, new["start"][is_on_track])
+            new["program"][in_part] = _programs_at(existing, new["start"][in_part])
     return new
 
 

@@ -14,9 +14,10 @@ from musictx.apps.tasks import task_of
 from musictx.config import AccompanyConfig, GenerateConfig
 from musictx.notes import DRUMS, Score
 from musictx.tokens import controls
-from tests.pieces import line, together
+from tests.pieces import line, of, together
 from tests.songs.conftest import PARTS
 
+PART = ["track", "program"]
 PROGRAMS = {part for part, *_ in PARTS} - {DRUMS}
 #: Rows of :func:`tracks`, also of programs that the model lacks.
 rows_of_tracks = st.tuples(
@@ -91,6 +92,16 @@ def test_each_track_of_one_program_is_continued(songs, rows):
     new = made.score.notes[made.score.notes["start"] > 16 - 1e-3]
     expected = {(track, program) for track, (program, *_) in enumerate(rows)}
     assert set(new[["track", "program"]].tolist()) == expected
+
+
+@pytest.mark.parametrize("seconds", [None, 12, 6])
+def test_given_notes_keep_programs_and_kit_and_new_notes_get_the_last(songs, seconds):
+    rows = [(n / 2, n / 2 + 0.4, 60, 80, (6, 40, 5)[n // 8], False, 0) for n in range(24)]
+    music = together(of(*rows, *((*row[:4], 1, True, 1) for row in rows)))
+    options = {"include_primer": not seconds, "primer_seconds": seconds, "bars": 4, "seed": 3}
+    counts = Counter(musictx.generate(songs, primer=music, **options)[0].score.notes[PART].tolist())
+    counts.subtract([] if seconds else music.notes[PART].tolist())
+    assert {part for part in counts if counts[part]} == {(0, 40 if seconds == 6 else 5), (1, 1)}
 
 
 @pytest.mark.parametrize("count", [2, 4])
