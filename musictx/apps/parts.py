@@ -204,8 +204,11 @@ def find_parts(bundle: Bundle, names: tuple[str, ...], option: str = "add") -> d
     for name in names:
         if name not in available:
             raise UserError(f"{option}={name}: {refusal(bundle, name)}")
-        if available[name] in result.values():
+        if name in result:
             raise UserError(f"{option}={name}: that part is asked for twice")
+        if equal := [other for other in result if result[other] == available[name]]:
+            reason = f"{equal[0]} and {name} are one instrument to this model; ask for one of them"
+            raise UserError(f"{option}={name}: {reason}, then add the other to the result")
         result[name] = available[name]
     return result
 
