@@ -166,6 +166,8 @@ def melody_task(score: Score, request: AccompanyConfig) -> Task:
     if request.melody_track is not None:
         tracks = find_tracks(score, request.melody_track, "melody_track")
         melody = melody[np.isin(melody["track"], tracks)]
+        if melody["drum"].all() and not add:
+            raise UserError(f"melody_track={request.melody_track}: this track holds only drums")
     elif len(set(melody["track"].tolist())) > 1:
         tracks = tracks_by_name(score, "melody")
         on_tracks = np.isin(melody["track"], tracks)

@@ -208,8 +208,9 @@ def test_in_a_file_of_drums_a_gap_is_of_drums_and_no_melody_is_accompanied():
     drums = score([(n / 2, n / 2 + 0.1, 36, 80, 0, True, 3) for n in range(16)])
     assert tasks.task_of(InfillConfig(begin="2", end="3"), drums).tracks == (3,)
     assert tasks.task_of(AccompanyConfig(add="bass"), drums).add == ("bass",)
-    with pytest.raises(UserError, match=r"melody: .*only drums"):
-        tasks.task_of(AccompanyConfig(), drums)
+    for track, reason in ((None, "melody: .*only drums"), ("1", "melody_track=1: .*only drums")):
+        with pytest.raises(UserError, match=reason):
+            tasks.task_of(AccompanyConfig(melody_track=track), drums)
 
 
 def test_a_track_keeps_its_programs(tiny, band):
