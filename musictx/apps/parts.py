@@ -162,9 +162,8 @@ def _likeliest_program(
         return programs[0]
     start = score.notes["start"]
     starts = start[(score.notes["track"] == track) & ~score.notes["drum"]]
-    counts = np.searchsorted(starts, starts + MIDDLE_SECONDS) - np.arange(
-        len(starts)
-    )  # from each note on
+    # The number of notes from each note on.
+    counts = np.searchsorted(starts, starts + MIDDLE_SECONDS) - np.arange(len(starts))
     begin = starts[counts.argmax()]
     excerpt = replace(
         score.with_notes(score.notes[(start >= begin) & (start < begin + MIDDLE_SECONDS)]),

@@ -189,8 +189,7 @@ def first_free_track(score: Score) -> int:
 
 def with_track_programs(new: np.ndarray, notes: np.ndarray) -> np.ndarray:
     """The notes ``new`` with the programs of their tracks at their starts, taken from ``notes``
-    (sorted by start), those of drums from drums. Notes on tracks without such ``notes`` stay
-    unchanged."""
+    (sorted by start; for drums, from drums). Notes on tracks without these stay unchanged."""
     new, fields = new.copy(), ["track", "drum"]
     for part in np.unique(new[fields]):
         in_part, existing = new[fields] == part, notes[notes[fields] == part]
