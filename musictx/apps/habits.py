@@ -15,16 +15,16 @@ from musictx.data.statistics import (
     WINDOW_SECONDS,
     Habit,
     densest,
+    notes_at_onsets,
     parts_of,
-    polyphony_at_onsets,
     usual_length,
 )
 from musictx.data.statistics import habit as measure_habit
 from musictx.notes import DRUMS, Score
 from musictx.pedal import fold_sustain
 from musictx.sampling.strengths import (
-    CONTEXT_SECONDS,
     FEWEST_NOTES,
+    NEAR_SECONDS,
     NOTES_PER_MELODY_NOTE,
     RANGE_MARGIN,
 )
@@ -157,7 +157,7 @@ def _habits_around(bundle: Bundle, task: Task, score: Score) -> dict[int, Habit]
     # Notes that sound at once, or begin within a few seconds, are counted among these:
     all_notes = parts_of(notes if in_bars else on_tracks)
     stretch = seconds_per_id_second(bundle, task)
-    first, last = max(task.begin - CONTEXT_SECONDS, 0.0), task.end + CONTEXT_SECONDS
+    first, last = max(task.begin - NEAR_SECONDS, 0.0), task.end + NEAR_SECONDS
     span = task.begin - first + max(min(last, task.score.duration) - task.end, 0.0)
     habits = {}
     for part, played in parts_of(on_tracks).items():
@@ -170,7 +170,7 @@ def _habits_around(bundle: Bundle, task: Task, score: Score) -> dict[int, Habit]
         else:
             rate = len(played) / max(float(np.ptp(start)), 1.0)
         habit = measure_habit(
-            [polyphony_at_onsets(all_notes[part])], [played["pitch"]], [rate * stretch]
+            [notes_at_onsets(all_notes[part])], [played["pitch"]], [rate * stretch]
         )
         margin = 0 if is_drum else RANGE_MARGIN
         habits[part] = habit._replace(

@@ -18,7 +18,7 @@ from musictx.config.checks import require
 from musictx.errors import UserError, shown
 from musictx.grid import in_time
 from musictx.notes import Score, skyline
-from musictx.sampling.strengths import CONTEXT_SECONDS, FEWEST_NOTES
+from musictx.sampling.strengths import FEWEST_NOTES, NEAR_SECONDS
 from musictx.tokens.controls import measure_controls
 
 #: The most seconds from the end of the file to the end of a gap.
@@ -88,7 +88,7 @@ def gap_task(
 ) -> Task:
     """Return the task of replacing all notes that begin from ``request.begin`` to ``request.end``
     on ``request.tracks``, by default on the tracks other than drums that have notes within
-    :data:`CONTEXT_SECONDS` of the gap. Without such tracks: on all but drums; if there are only
+    :data:`NEAR_SECONDS` of the gap. Without such tracks: on all but drums; if there are only
     drums, on all."""
     from_option, to_option = options
     # Bars are counted by the meters of the file, not by detected beats.
@@ -115,7 +115,7 @@ def gap_task(
     notes, start = score.notes, score.notes["start"]
     if request.tracks is None:
         pitched = ~notes["drum"]
-        is_near = (start >= begin - CONTEXT_SECONDS) & (start < end + CONTEXT_SECONDS)
+        is_near = (start >= begin - NEAR_SECONDS) & (start < end + NEAR_SECONDS)
         mask = next(mask for mask in (is_near & pitched, pitched, ~pitched) if mask.any())
         tracks = set(notes["track"][mask].tolist())
     else:
@@ -135,7 +135,7 @@ def _levels_around(
     in the notes ``on_tracks`` (the tracks to compose) near the gap and in the ``others`` inside it.
     Density and polyphony are the sums of both, loudness and register the means weighted by density.
     Empty if there are too few notes near the gap."""
-    first, last = max(begin - CONTEXT_SECONDS, 0.0), min(end + CONTEXT_SECONDS, duration)
+    first, last = max(begin - NEAR_SECONDS, 0.0), min(end + NEAR_SECONDS, duration)
     near_levels = _levels(on_tracks, first, last)
     inside_levels = _levels(others, begin, min(end, duration)) if near_levels else {}
     levels = {}

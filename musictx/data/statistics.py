@@ -123,7 +123,7 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
     """The note limits of ``scores``; empty if no note is pitched. Drums only count in
     ``instruments`` and ``parts``.
 
-    most_notes    the :data:`SHARE_WITHIN` quantile of :func:`polyphony_at_onsets` over all notes
+    most_notes    the :data:`SHARE_WITHIN` quantile of :func:`notes_at_onsets` over all notes
     density       the median over pieces of notes per second; missing if no note has a length
     restruck      the share of notes whose pitch was struck less than half a second before
     polyphony     the median over pieces of the control with this name, measured in the middle
@@ -140,12 +140,12 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
         for part, played in parts_of(score.notes).items():
             rate = len(played) / max(float(np.ptp(played["start"])), 1.0)
             parts.setdefault(part, []).append(
-                (polyphony_at_onsets(played), played["pitch"].astype(int), rate)
+                (notes_at_onsets(played), played["pitch"].astype(int), rate)
             )
         notes = score.notes[~score.notes["drum"]]
         if not len(notes):
             continue
-        counts_of_pieces.append(polyphony_at_onsets(notes))
+        counts_of_pieces.append(notes_at_onsets(notes))
         span = float(notes["end"].max() - notes["start"].min())
         if span > 0:
             densities.append(len(notes) / span)
@@ -175,7 +175,7 @@ def parts_of(notes: np.ndarray) -> dict[int, np.ndarray]:
     return {program: notes[programs == program] for program in np.unique(programs).tolist()}
 
 
-def polyphony_at_onsets(notes: np.ndarray) -> np.ndarray:
+def notes_at_onsets(notes: np.ndarray) -> np.ndarray:
     """The number of simultaneous notes, (n,), when each of the ``notes``, sorted by start, is
     struck, including that note."""
     ended = np.searchsorted(np.sort(notes["end"]), notes["start"], "right")
@@ -193,7 +193,7 @@ def habit(
     counts: Sequence[np.ndarray], pitches: Sequence[np.ndarray], rates: Sequence[float]
 ) -> Habit:
     """The habit of a part, without ``densest`` and ``longest``. The arguments have an entry for
-    each piece with the part: :func:`polyphony_at_onsets`, the pitches, and notes per second."""
+    each piece with the part: :func:`notes_at_onsets`, the pitches, and notes per second."""
     pitch = np.concatenate(pitches)
     most = max(1, int(np.quantile(np.concatenate(counts), SHARE_WITHIN, method="higher")))
     low, high = (int(np.quantile(pitch, q, method="nearest")) for q in (0.01, 0.99))

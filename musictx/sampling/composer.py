@@ -173,7 +173,7 @@ def versions(
                 if attempt:
                     rejected = version
                     version = region.with_seed([*rejected.seed[:2], attempt])
-                    version.rejected_version = rejected, float(attempt)
+                    version.rejected = rejected, float(attempt)
                 while not version.done and version.stalled < STALLED_SEGMENTS:
                     _compose_segment([version], batch, earlier_seconds, progress)
                 new = version.new

@@ -185,7 +185,7 @@ class Infill(Region):
     seconds   the length of the music composed so far, in seconds of the tokens
     segments  the number of segments composed so far
     stalled   the number of consecutive segments in which time did not advance
-    rejected_version  another version, and the penalty in nats for repeating its new notes
+    rejected  another version, and the penalty in nats for repeating its new notes
     variation_of      the notes of which the new notes are a variation, in seconds of the score;
                       ``None``: not a variation
     """
@@ -207,7 +207,7 @@ class Infill(Region):
         self.sampling, self.stats = brief.sampling, brief.stats
         self.processors = idiom_of(self.tokenizer).processors(self.sampling)
         self.primer = Primer(score=brief.given if len(brief.given) else None)  # for key=auto
-        self.rejected_version: tuple[Self, float] | None = None
+        self.rejected: tuple[Self, float] | None = None
         self.variation_of: np.ndarray | None = None
         self.segments = self.stalled = 0
         self.seconds = 0.0

@@ -92,7 +92,7 @@ SEMITONES_LOWER = 6.5
 RANGE_MARGIN = 4
 #: Density, loudness and other levels around a gap are measured within this many seconds before and
 #: after it. Taste.
-CONTEXT_SECONDS = 10.0
+NEAR_SECONDS = 10.0
 
 # ----------------------------------------------------------------- defaults, memory and time
 #: The length of a piece for which none is requested; the maximum if the model ends such a piece.

@@ -283,8 +283,8 @@ class BarInfill(Infill):
                 # A requested register removes the limits on a part's range, and so this one.
                 ranged = {p for p in chordal if self.brief.habits[p].high < NO_LIMITS.high}
                 costs.append(partial(over_tune, parts=ranged, tune=tune))
-        if self.rejected_version is not None:
-            costs.append(self._unlike(*self.rejected_version))
+        if self.rejected is not None:
+            costs.append(self._unlike(*self.rejected))
         return [*super().penalties(), summed(*gains), sparing_given(summed(*costs))]
 
     def bars_back(self) -> np.ndarray:

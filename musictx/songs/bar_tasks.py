@@ -11,7 +11,7 @@ from musictx.data.tasks import GIVEN_VOICE_SHARE, Tasks, draw_begin, draw_length
 from musictx.notes import DRUMS
 from musictx.songs import bar_codec
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, TAIL_BARS, GivenAhead
-from musictx.songs.repeats import LEAST_SIMILARITY, bar_similarity, moving_means
+from musictx.songs.repeats import MIN_SIMILARITY, bar_similarity, moving_means
 from musictx.tokens.stream import CHORD, STEPS, NoteStream, bar_steps
 from musictx.tokens.vocab import BOS, CUT, EOS
 
@@ -135,7 +135,7 @@ class BarTasks(Tasks):
             (float(means[begin]), begin + back, back)
             for back in range(size, len(bars) - size + 1)
             for means in [moving_means(bar_similarity(stream, back), size)]
-            for begin in np.flatnonzero(means >= LEAST_SIMILARITY).tolist()
+            for begin in np.flatnonzero(means >= MIN_SIMILARITY).tolist()
         ]
         if not candidates:
             return None

@@ -47,7 +47,7 @@ def recognise_chords(score: Score) -> list[tuple[float, Chord]]:
     if not len(notes):
         return []
     clock = score.beats
-    lines = half_bar_lines(clock, clock.quarters(notes["end"].max()))
+    lines = half_bars(clock, clock.quarters(notes["end"].max()))
     if len(lines) < 2:
         return []
     start, end = (clock.quarters(notes[name]) for name in ("start", "end"))
@@ -71,7 +71,7 @@ def _changes(clock: Beats, lines: np.ndarray, path: np.ndarray) -> list[tuple[fl
     return list(zip(times.tolist(), [CHORDS[chord] for chord in path[changes]]))
 
 
-def half_bar_lines(clock: Beats, until: float) -> list[float]:
+def half_bars(clock: Beats, until: float) -> list[float]:
     """The beginnings of half bars, in quarter notes, and the end of the last one, which is at or
     after ``until``. Bars with an odd number of beats are not halved."""
     lines = [0.0]
@@ -194,7 +194,7 @@ def draw(
     stands for its relative minor, too; by default it is random. Each chord is drawn from the
     likeliest ones that together have at least the probability ``top_p``. Bars that repeat earlier
     ones (``repeats``, :func:`draw_repeats`) have their chords, except the last bar."""
-    lines = np.array(half_bar_lines(clock, quarters))[:-1]
+    lines = np.array(half_bars(clock, quarters))[:-1]
     log_p = table()
     at_bar = _at_bar(clock, lines).astype(int)
     bar = np.cumsum(at_bar) - 1
@@ -244,7 +244,7 @@ def half_bar_durations(
     clock = score.beats
     start, end = clock.quarters(notes["start"]), clock.quarters(notes["end"])
     until = float(np.maximum(end, start + 1e-2).max())  # a note may have no length
-    lines = np.array(half_bar_lines(clock, until))
+    lines = np.array(half_bars(clock, until))
     lines = lines[max(int(np.searchsorted(lines, start.min() + 1e-3, side="right")) - 1, 0) :]
     durations = np.zeros((len(lines) - 1, 2, 12))
     for half, (begin, stop) in enumerate(pairwise(lines)):

@@ -17,7 +17,7 @@ from musictx.bundle import Bundle
 from musictx.chords import NAMES, Chord
 from musictx.config import AccompanyConfig, GenerateConfig, scales
 from musictx.config.composing import Steered
-from musictx.data.statistics import polyphony_at_onsets
+from musictx.data.statistics import notes_at_onsets
 from musictx.notes import NOTE, Score, until
 from musictx.sampling.cadence import ClosingBar
 from musictx.sampling.composer import Progress
@@ -133,7 +133,7 @@ def closing(
     rows: list[tuple] = []
     for track in np.unique(recent["track"]).tolist():
         notes = recent[recent["track"] == track]
-        count = 3 if np.median(polyphony_at_onsets(notes)) > 1 else 1
+        count = 3 if np.median(notes_at_onsets(notes)) > 1 else 1
         last = notes["start"] > notes["start"].max() - 1e-3
         height = notes["pitch"].mean() if count > 1 else notes["pitch"][last].mean()
         held = nearest(tones, height, count)

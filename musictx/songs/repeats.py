@@ -14,10 +14,10 @@ from musictx.tokens.stream import NoteStream
 #: The greatest distance in bars at which bars are compared.
 FARTHEST_BARS = 32
 #: A bar repeats an earlier bar only if their similarity (:func:`bar_similarity`) is at least this.
-LEAST_SIMILARITY = 0.5
+MIN_SIMILARITY = 0.5
 #: Of several such bars the one is chosen that has the greatest mean similarity over the bar itself
 #: and this many bars before and after it.
-BARS_BEFORE, BARS_AFTER = 1, 2
+BEFORE, AFTER = 1, 2
 
 
 def repeat_distances(stream: NoteStream) -> np.ndarray:
@@ -27,13 +27,13 @@ def repeat_distances(stream: NoteStream) -> np.ndarray:
     reach = min(FARTHEST_BARS, count - 1)
     if reach < 1:
         return np.zeros(count, np.int64)
-    padded = np.zeros((reach + 1, BARS_BEFORE + count + BARS_AFTER))
-    similarity = padded[:, BARS_BEFORE : BARS_BEFORE + count]  # (distance, bar)
+    padded = np.zeros((reach + 1, BEFORE + count + AFTER))
+    similarity = padded[:, BEFORE : BEFORE + count]  # (distance, bar)
     for distance in range(1, reach + 1):
         similarity[distance, distance:] = bar_similarity(stream, distance).clip(min=0)
-    sums = sum(padded[:, first : first + count] for first in range(BARS_BEFORE + BARS_AFTER + 1))
+    sums = sum(padded[:, first : first + count] for first in range(BEFORE + AFTER + 1))
     # Rounding makes equal sums equal whatever the order of addition; argmax takes the nearest bar.
-    best = np.where(similarity >= LEAST_SIMILARITY, np.round(sums, 6), 0.0).argmax(0)
+    best = np.where(similarity >= MIN_SIMILARITY, np.round(sums, 6), 0.0).argmax(0)
     has_notes = np.bincount(stream.bar, minlength=count) > 0
     return best[np.maximum.accumulate(np.where(has_notes, np.arange(count), 0))]
 

@@ -32,7 +32,7 @@ COPIED_FIELDS = ("pedals", *MARKS, "fermatas", *TEXTS, "ticks_per_quarter", "com
 #: The names of the tracks of a harmonised tune, sorted.
 VOICES = ["alto", "bass", "soprano", "tenor"]
 #: The number of bars after the end of the piece that a page can show.
-BARS_AFTER = 32
+AFTER = 32
 #: The most beats that a page gets; with a damaged tempo a piece has millions.
 MOST_BEATS = 50_000
 #: Repairs (:mod:`musictx.midi.scan`) that lose music of the file.
@@ -329,11 +329,11 @@ def _marks_between(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
 
 
 def beats(document: Document) -> list[tuple[float, int, int]]:
-    """Return (seconds, bar, beat) of every beat up to :data:`BARS_AFTER` bars after the end. Beats
+    """Return (seconds, bar, beat) of every beat up to :data:`AFTER` bars after the end. Beats
     and bars count from 1; a pick-up is bar 0."""
     clock = document.clock
     end = max([document.duration, *(time for time, _ in document.markers)])  # a chart has no notes
-    last = clock.bar(clock.quarters(end))[0] + BARS_AFTER
+    last = clock.bar(clock.quarters(end))[0] + AFTER
     rows: list[tuple[float, int, int]] = []
     bar = 1 - clock.pickup
     stops = [*clock.meter_at[1:].tolist(), math.inf]

@@ -21,16 +21,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, FiniteFloat
 
 from musictx.files import read_bytes, remove_partial, write_text
-from musictx.studio.change import (
-    Accepted,
-    Change,
-    NamedNote,
-    Note,
-    Number,
-    Seconds,
-    Track,
-    TrackId,
-)
+from musictx.studio.change import Accepted, Change, NamedNote, Note, Number, Seconds, Track, TrackId
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused, validate
 

@@ -9,13 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from musictx.config import GenerateConfig, SamplingConfig
-from musictx.data.statistics import (
-    WINDOW_SECONDS,
-    CorpusStats,
-    Habit,
-    parts_of,
-    polyphony_at_onsets,
-)
+from musictx.data.statistics import WINDOW_SECONDS, CorpusStats, Habit, notes_at_onsets, parts_of
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
 from musictx.sampling import composer, engine, event_infill, timeline
@@ -259,6 +253,6 @@ def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span_and_habit
             assert new["end"].max() <= end + WINDOW_SECONDS + 0.011
     for program, mine in parts_of(new[~new["drum"]]).items():
         if program in habits:
-            assert polyphony_at_onsets(mine).max() <= habits[program].voices
+            assert notes_at_onsets(mine).max() <= habits[program].voices
             assert habits[program].low <= mine["pitch"].min()
             assert mine["pitch"].max() <= habits[program].high

@@ -11,7 +11,7 @@ from musictx.songs import bar_codec
 from musictx.songs.bar_codec import FIELDS_PER_NOTE
 from musictx.songs.bar_tasks import VARIED_BARS, BarTasks
 from musictx.songs.bar_tokens import BarTokenizer
-from musictx.songs.repeats import LEAST_SIMILARITY
+from musictx.songs.repeats import MIN_SIMILARITY
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD
 from musictx.tokens.vocab import BOS, CUT, EOS, SPECIALS
@@ -119,7 +119,7 @@ def test_the_varied_bars_are_a_similar_stretch_of_the_piece():
         for bar in varied:
             notes, others = ([note[:3] for note in groups[bar][1:]] for groups in (written, ahead))
             shares.append(sum(n in others for n in notes) / max(len(notes), len(others), 1))
-        assert np.mean(shares) >= LEAST_SIMILARITY - 1e-9
+        assert np.mean(shares) >= MIN_SIMILARITY - 1e-9
         exact += sum(written[bar] == ahead[bar] for bar in varied)
         for bar in set(ahead) - {*varied}:
             assert sections[bar] == bar_codec.WHOLE

@@ -15,14 +15,7 @@ from musictx.chords import CHORDS, NAMES, NONE, Chord, chord_changes
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.notes import METER, Score
 from musictx.songs import chord_estimation
-from musictx.songs.chord_estimation import (
-    STATES,
-    half_bar_lines,
-    recognise_chords,
-    search,
-    table,
-    tonic,
-)
+from musictx.songs.chord_estimation import STATES, half_bars, recognise_chords, search, table, tonic
 from musictx.songs.infill import with_chords
 from tests.pieces import of
 
@@ -56,7 +49,7 @@ def test_plain_triads_are_recognised_in_every_key(names, semitones):
 
 def test_halves_of_bars_follow_the_meters():
     meters = np.array([(0.0, 4, 4), (4.0, 3, 4), (7.0, 6, 8), (9.0, 4, 4)], METER)
-    lines = half_bar_lines(Beats(Score(meters=meters)), 21.0)
+    lines = half_bars(Beats(Score(meters=meters)), 21.0)
     assert lines == [0, 2, 4, 6, 8, 11, 14, 15.5, 17, 18, 20, 22]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import musictx
 from musictx.apps import parts
-from musictx.data.statistics import polyphony_at_onsets
+from musictx.data.statistics import notes_at_onsets
 from musictx.errors import UserError
 from musictx.notes import METER
 from musictx.songs.chord_estimation import recognise_chords
@@ -65,7 +65,7 @@ def test_a_second_voice_is_in_the_range_of_the_tune_although_another_track_is_hi
     music = together(line(*TUNE, program=73, track=1), strings)
     (made,) = musictx.accompany(music, songs, add=name, seed=1)
     voice = of_track(made.score, name.capitalize())
-    assert polyphony_at_onsets(voice).max() == 1
+    assert notes_at_onsets(voice).max() == 1
     assert 56 <= voice["pitch"].min() <= voice["pitch"].max() <= 68
 
 
@@ -89,7 +89,7 @@ def test_a_gap_keeps_the_pitches_and_voices_of_its_track_unless_others_are_reque
         new = tune[(tune["start"] > bar - 0.01) & (tune["start"] < 3 * bar - 0.01)]
         assert len(new) > 3
         keeps_pitches = 66 <= new["pitch"].min() <= new["pitch"].max() <= 78
-        assert (keeps_pitches and polyphony_at_onsets(new).max() == 1) == (not controls)
+        assert (keeps_pitches and notes_at_onsets(new).max() == 1) == (not controls)
 
 
 def test_drums_are_played_in_the_requested_style(songs, band):

@@ -9,13 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from musictx.notes import Score
-from musictx.songs.repeats import (
-    BARS_AFTER,
-    BARS_BEFORE,
-    FARTHEST_BARS,
-    LEAST_SIMILARITY,
-    repeat_distances,
-)
+from musictx.songs.repeats import AFTER, BEFORE, FARTHEST_BARS, MIN_SIMILARITY, repeat_distances
 from musictx.songs.sections import Section, sections
 from musictx.tokens.stream import BAR, STREAM_NOTE, NoteStream
 from tests.pieces import of
@@ -109,9 +103,9 @@ def expected(stream):
             result.append(result[-1])
             continue
         ways = [
-            (-round(fsum(alike(b + n, back) for n in range(-BARS_BEFORE, BARS_AFTER + 1)), 6), back)
+            (-round(fsum(alike(b + n, back) for n in range(-BEFORE, AFTER + 1)), 6), back)
             for back in range(1, FARTHEST_BARS + 1)
-            if alike(b, back) >= LEAST_SIMILARITY
+            if alike(b, back) >= MIN_SIMILARITY
         ]
         result.append(min(ways, default=(0, 0))[1])
     return result

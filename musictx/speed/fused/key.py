@@ -20,13 +20,7 @@ from musictx.speed.fused.common import (
     store_rows,
 )
 from musictx.speed.fused.skew import lower_half, skew, table_product
-from musictx.speed.fused.tile import (
-    attending_queries,
-    ceil_div,
-    floor_div,
-    key_gradients,
-    weights,
-)
+from musictx.speed.fused.tile import attending_queries, ceil_div, floor_div, key_gradients, weights
 
 
 @triton.jit
