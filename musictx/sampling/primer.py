@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -95,11 +94,13 @@ def encode_primer(
     full = Primer.of(tokenizer, ids, score)
     if seconds is None:
         return full
-    state, times = tokenizer.grammar(), []
+    state, clock, times = tokenizer.grammar(), tokenizer.clock(score), []
     for token_id in ids.tolist():
         state.advance(token_id)
         times.append(state.seconds)
-    primer = Primer.of(tokenizer, ids[: bisect_right(times, seconds + 1e-6)], score)
+    times = clock.seconds(np.array([0.0, *times]))
+    in_time = ids[times[1:] - times[0] <= seconds + 1e-6]
+    primer = Primer.of(tokenizer, in_time, score)
     starts, count = full.notes["start"], len(primer.notes)
     if count == 0:
         raise UserError(
@@ -110,5 +111,5 @@ def encode_primer(
         return primer
     # Cut the score half-way between the starts of the last note of the primer and the next note.
     between = (starts[count - 1] + starts[count]) / 2
-    end = tokenizer.clock(score).seconds(between)
+    end = clock.seconds(between)
     return replace(primer, score=timeline.cut(score, float(end) + 1e-9))

@@ -43,6 +43,8 @@ def test_the_first_new_bar_begins_where_the_file_ends(meter):
             assert begin == pytest.approx(bars, abs=1e-3), bpm
             stop = float(score.beats.quarters(clock.after_bars(seam, 2))) / quarters_of(meter)
             assert stop == pytest.approx(bars + 2, abs=1e-3), bpm
+            short = encode_primer(BARS, score, seconds=1.0)
+            assert short.score.notes.tolist() == score.notes[score.notes["start"] < 1].tolist(), bpm
 
 
 def test_no_new_note_begins_at_the_end_of_the_requested_bars():
