@@ -3,6 +3,7 @@ results."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -18,6 +19,7 @@ from musictx.apps.results import Result, describe_new_notes, fresh_seed, suits_b
 from musictx.commands import COMMANDS
 from musictx.config.composing import MOST_AT_ONCE, Written
 from musictx.config.limits import Limits, ServerLimits
+from musictx.config.values import expand_home
 from musictx.data.workers import run_isolated
 from musictx.errors import UserError
 from musictx.mcp.places import ENDINGS, Places
@@ -82,9 +84,9 @@ def _absolute(option: str, value: Any, places: Places) -> Any:
     if isinstance(value, list):
         return [places.input_path(option, _text(option, file)) for file in value]
     text = _text(option, value)
-    path = Path(text).expanduser()
-    if option == "chords" and path.suffix.lower() not in ENDINGS[option] and not path.is_file():
-        return text  # the text of a chord sheet, not the name of a file
+    path = expand_home(text)  # of a chord sheet, it may be too long for Path.is_file
+    if option == "chords" and Path(path).suffix.lower() not in ENDINGS[option]:
+        return places.input_path(option, text) if os.path.isfile(path) else text
     return places.input_path(option, text)
 
 

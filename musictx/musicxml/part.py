@@ -287,6 +287,8 @@ class XmlPart:
     def _programs(self, item: ET.Element) -> None:
         """Change the programs of instruments by the ``<midi-instrument>`` in a sound."""
         for midi in item.iter("midi-instrument"):
+            if midi.find("midi-program") is None:  # only its volume or pan changes
+                continue
             old = self._instruments.get(midi.get("id", ""), self._instruments[""])
             new = old._replace(program=program_of(midi))
             for key, instrument in self._instruments.items():

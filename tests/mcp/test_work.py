@@ -86,7 +86,7 @@ def test_only_files_in_the_read_folder_and_in_out_are_read(tmp_path):
     sheet.write_text("| C | F |")
     with pytest.raises(UserError, match="chords="):
         work.config_of("accompany", {"chords": str(sheet)}, places)
-    chords = "| C | F |"  # without a melody
+    chords = "| C | F |" * 99  # without a melody
     assert work.config_of("accompany", {"chords": chords}, places).chords == chords
 
 

@@ -123,6 +123,7 @@ def test_drums_without_a_key_get_it_from_their_name_or_their_place_on_the_staff(
 
 def test_an_instrument_may_change_its_program():
     change = "<sound><midi-instrument><midi-program>41</midi-program></midi-instrument></sound>"
+    change += "<sound><midi-instrument><volume>80</volume></midi-instrument></sound>"
     first = FOUR.format(1) + note(C, 2) + change + note(D, 2)
     notes = musicxml.read(document([first], [FOUR.format(1) + note(E, 4)])).notes
     assert dict(zip(notes["pitch"].tolist(), notes["program"].tolist())) == {60: 0, 62: 40, 64: 0}
