@@ -13,7 +13,7 @@ from musictx.errors import UserError
 class RenderConfig(ReadsFiles):
     """musictx render: music files -> WAV and piano-roll PNG."""
 
-    files: list[str] = option([], "MIDI or MusicXML files, or folders of them", path="in")
+    files: list[str] = option([], "MIDI or MusicXML files; or folders of them", path="in")
     wav: bool = option(True, "write the sound, a WAV file")
     png: bool = option(True, "write a picture of the notes, a piano roll")
     out: str | None = option(
