@@ -76,8 +76,7 @@ def test_fewer_bits_shrink_the_file_and_lose_half_a_step_at_most(tmp_path, dtype
 
 
 def test_the_card_is_data_and_text(folder):
-    numbers = {"validation_nll": 1.25, "steps": 40}
-    assert bundle.load(folder).card == CARD | {"numbers": numbers}
+    assert bundle.load(folder).card == CARD | {"numbers": {"validation_nll": 1.25, "steps": 40}}
     text = (folder / "CARD.md").read_text()
     for words in ("# Small tunes", "Six melodies.", "tunes", "1.25", "CC0", __version__):
         assert words in text
@@ -227,9 +226,7 @@ FEATURED = [
 
 
 @pytest.mark.parametrize(("tokens", "scheme", "features"), FEATURED)
-def test_arguments_that_follow_from_the_tokens_are_stored_only_in_old_folders(
-    tmp_path, tokens, scheme, features
-):
+def test_only_old_folders_store_what_follows_from_the_tokens(tmp_path, tokens, scheme, features):
     """Loading keeps all that is learnt, such as a table of positions: the logits are the same."""
     shape = ModelConfig(layers=2, width=16, heads=2, context=16, dropout=0.5, features=features)
     tokenizer = build(**tokens)

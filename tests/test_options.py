@@ -38,9 +38,7 @@ def _wrong(name: str, field: dataclasses.Field) -> list[str]:
         return [*wrong, f"{name}={'a' * 5000}", f"{name}={'a' * 300}"]
     if field.metadata["choices"]:
         wrong.append(f"{name}=nonsense")
-    elif "str" not in kinds and not any(
-        kind.startswith(("Any", "list[Any", "dict")) for kind in kinds
-    ):
+    elif "str" not in kinds and not any(k.startswith(("Any", "list[Any", "dict")) for k in kinds):
         wrong += [f"{name}={text}" for text in ("soon", "[1", "1_0", "\u0661", "nan")]
         wrong += [f"{name}={'9' * 5000}", f"{name}=1{'0' * 30}"]
     if "int" in kinds and not {"float", "bool"} & {*kinds}:
@@ -56,9 +54,7 @@ def compose(command: str, arguments: Sequence[str] = ()) -> Any:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_wrong_value_is_one_sentence_that_names_the_option(
-    command, tmp_path, monkeypatch, capsys
-):
+def test_a_wrong_value_is_a_sentence_that_names_the_option(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cli, "_run", lambda *_: pytest.fail("ran"))
     for owner, name, field in FIELDS:

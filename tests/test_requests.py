@@ -100,9 +100,8 @@ def test_the_command_line_python_the_studio_and_mcp_make_the_same_configuration(
     words = [f"{n}={v if isinstance(v, str) else json.dumps(v)}" for n, v in values.items()]
     typed = options.make_config(command, options.parse(command, words))
     assert typed == options.make_config(command, values)
-    assert (
-        options.make_config(command, options.parse(command, options.words(command, typed))) == typed
-    )
+    words = options.words(command, typed)
+    assert options.make_config(command, options.parse(command, words)) == typed
     assert _python(command, values, monkeypatch) == typed
 
     request, page = _page(command, values)

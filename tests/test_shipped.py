@@ -79,13 +79,10 @@ def test_the_newest_suitable_model_is_chosen_and_named(tmp_path, monkeypatch, ca
         bundle.locate("chorale")
 
 
+TIMES = np.random.default_rng(1).uniform(0, 20, 40)
 #: Notes at random between the beats of the file; the same with a drum; notes on the beats.
-PLAYED = pieces.of(
-    *[(t, t + 0.3, 60 + n % 9) for n, t in enumerate(np.random.default_rng(1).uniform(0, 20, 40))]
-)
-WITH_DRUM = pieces.of(
-    *PLAYED.notes[["start", "end", "pitch"]].tolist(), (5.0, 5.1, 36, 80, 0, True, 1)
-)
+PLAYED = pieces.of(*[(t, t + 0.3, 60 + n % 9) for n, t in enumerate(TIMES)])
+WITH_DRUM = pieces.of(*PLAYED.notes.tolist(), (5.0, 5.1, 36, 80, 0, True, 1))
 IN_TIME = pieces.line(*range(60, 76))
 
 
@@ -107,9 +104,7 @@ IN_TIME = pieces.line(*range(60, 76))
         (AccompanyConfig(), Score(markers=[(0.0, "C:maj")]), True),
     ],
 )  # fmt: skip
-def test_the_model_for_a_request_has_bars_if_its_options_or_music_need_them(
-    request_, score, in_bars
-):
+def test_the_model_for_a_request_has_bars_if_options_or_music_need_them(request_, score, in_bars):
     assert suits_bars(request_, score) is in_bars
 
 

@@ -38,9 +38,7 @@ def config(folder, tmp_path, **more):
     return GenerateConfig(model=ModelFolder(str(folder)), **options)
 
 
-def test_new_pieces_are_named_after_model_and_seed_and_the_first_is_the_one_made_alone(
-    folder, tmp_path, capsys
-):
+def test_pieces_are_named_after_model_and_seed_and_the_first_is_as_alone(folder, tmp_path, capsys):
     (first,) = app.run(config(folder, tmp_path, seed=None))
     seed = int(capsys.readouterr().out.split("seed: ")[1].split()[0])
     assert [*contents(tmp_path)] == [f"out/tunes-{seed}-1.mid"]
@@ -58,10 +56,8 @@ def test_a_primer_is_continued_with_it_or_without(folder, primer, tmp_path):
     asked = {"primer": str(primer), "primer_seconds": 2.0, "seconds": 3.0}
     (whole,) = app.run(config(folder, tmp_path, **asked))
     (new,) = app.run(config(folder, tmp_path, **asked, include_primer=False))
-    assert [*contents(tmp_path / "out")] == [
-        "my tune-continued-0-1-2.mid",
-        "my tune-continued-0-1.mid",
-    ]
+    names = [f"my tune-continued-0-1{more}.mid" for more in ("-2", "")]
+    assert [*contents(tmp_path / "out")] == names
     given, written, alone = map(formats.read, (primer, whole.paths[0], new.paths[0]))
     kept = given.notes["pitch"][given.notes["start"] <= 2.0].tolist()
     assert written.notes["pitch"][: len(kept)].tolist() == kept
@@ -71,8 +67,7 @@ def test_a_primer_is_continued_with_it_or_without(folder, primer, tmp_path):
 
 
 def test_each_of_several_primers_or_of_a_folder_is_continued(folder, primer, tmp_path):
-    """As it is alone; of the same name in two folders neither takes the other's place, and one
-    that is no music costs only itself."""
+    """As it is alone, also with equal names in two folders, or beside a file that is no music."""
     other = tmp_path / "more" / "deep" / "my tune.mid"
     other.parent.mkdir(parents=True)
     formats.write(formats.read(primer).shifted(0.125), other)
@@ -105,9 +100,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes_are_told_in_one_sentence_and_leave_nothing(
-    mistake, folder, tmp_path, monkeypatch
-):
+def test_mistakes_are_one_sentence_and_leave_nothing(mistake, folder, tmp_path, monkeypatch):
     """Whatever is wrong with files is said before a model runs."""
     (tmp_path / "text.mid").write_text("this is no MIDI file")
     formats.write(Score(), tmp_path / "empty.mid")
@@ -166,9 +159,7 @@ def test_of_the_candidates_the_one_with_the_most_to_do_with_its_past_is_kept(pri
     assert best != [every[0], every[3]], "otherwise the test shows nothing"
 
 
-def test_after_an_interrupt_a_finished_candidate_is_kept_or_else_the_best_unfinished_one(
-    monkeypatch,
-):
+def test_after_an_interrupt_a_finished_candidate_is_kept_or_the_best_unfinished_one(monkeypatch):
     def composed():
         for number, ended in enumerate(("interrupted", "seconds", "interrupted", "interrupted")):
             yield number, Sample(Score(), 0.0, np.zeros(4, np.uint16), number, 2.0, ended)

@@ -32,8 +32,7 @@ def song(tmp_path):
 
 def infilled(folder, song, tmp_path, **more):
     options = {"begin": "4", "end": "5", "seed": 3, "out": str(tmp_path / "out"), "device": "cpu"}
-    config = InfillConfig(model=ModelFolder(str(folder)), file=str(song), **(options | more))
-    return app.run(config)
+    return app.run(InfillConfig(model=ModelFolder(str(folder)), file=str(song), **(options | more)))
 
 
 @pytest.mark.parametrize("name", ["piano", "pop"])
@@ -63,8 +62,7 @@ def test_everything_else_stays_to_the_tick(name, asked, bars, tracks, song, tmp_
 @pytest.mark.parametrize("name", ["piano", "pop"])
 def test_a_melody_stays_as_it_is_and_gets_a_track_beside_it(name, song, tmp_path, tiny):
     where = {"melody": str(song), "out": str(tmp_path), "device": "cpu"}
-    config = AccompanyConfig(model=ModelFolder(str(tiny[name])), seed=1, **where)
-    (result,) = app.run(config)
+    (result,) = app.run(AccompanyConfig(model=ModelFolder(str(tiny[name])), seed=1, **where))
     given, back = formats.read(song), formats.read(result.paths[0])
     tune = given.notes[given.notes["track"] == 0]
     assert listed(back.notes[back.notes["track"] < 2]) == listed(given.notes)

@@ -19,9 +19,7 @@ def _config(tmp_path, **tokenizer):
     return PrepareConfig(corpus=corpus, tokenizer=TokenizerConfig(**tokenizer))
 
 
-def test_what_is_left_out_is_printed_and_a_corpus_without_a_usable_note_is_refused(
-    tmp_path, capsys
-):
+def test_what_is_left_out_is_printed_and_a_corpus_without_usable_notes_is_refused(tmp_path, capsys):
     (tmp_path / "in").mkdir()
     formats.write(song(0, drums=True), tmp_path / "in" / "drums.mid")
     with pytest.raises(UserError, match=r"drums\.mid"):

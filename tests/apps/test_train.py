@@ -66,9 +66,7 @@ class Coarse(PerformanceTokenizer):
 """
 
 
-def test_a_model_with_classes_of_ones_own_is_loaded_where_they_are_trusted(
-    root, tmp_path, monkeypatch
-):
+def test_a_model_with_own_classes_is_loaded_where_they_are_trusted(root, tmp_path, monkeypatch):
     (tmp_path / "own_classes.py").write_text(OWN)
     monkeypatch.syspath_prepend(tmp_path)
     own = ["position.name=own_classes:Nearest", "tokenizer.name=own_classes:Coarse"]

@@ -167,8 +167,7 @@ WALTZ = [("G5", 2), ("E5", 1), ("D5", 2), ("F5", 1), ("E5", 1), ("D5", 1), ("C5"
     ],
 )
 def test_phrases_end_on_the_long_notes_of_every_fourth_or_second_bar(line, pickup, meter, ends):
-    it = Tune.of(tune(line, pickup, meter))
-    begins = [start / 4 for start, _ in it.phrase_ends()]
+    begins = [start / 4 for start, _ in Tune.of(tune(line, pickup, meter)).phrase_ends()]
     assert begins == [pickup % 1 + end for end in ends]
 
 

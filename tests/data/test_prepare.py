@@ -205,9 +205,7 @@ def test_by_default_each_corpus_and_tokenizer_has_its_own_folder(tmp_path, monke
     assert run(root, shards="elsewhere").shards.folder == Path("elsewhere")
 
 
-def test_a_place_that_cannot_be_written_is_refused_before_anything_is_read(
-    corpus, tmp_path, monkeypatch
-):
+def test_a_place_that_cannot_be_written_is_refused_before_reading(corpus, tmp_path, monkeypatch):
     interrupt_after(monkeypatch, 0)
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file" / "out", corpus, tmp_path / "file"):

@@ -32,8 +32,7 @@ def split(contents, share) -> list[str]:
 def given_corpus(pieces, folder, **options):
     """The report and the shards of a corpus of pieces (content, published split)."""
     path = " ".join(f"{content}:{published}" for content, published in pieces)
-    report = run(path, folder, name="tests.data.helpers:Given", **options)
-    return report, Shards(folder)
+    return run(path, folder, name="tests.data.helpers:Given", **options), Shards(folder)
 
 
 #: At most 12, so that ``corpus.path`` is not longer than a file name may be.

@@ -34,8 +34,7 @@ class Parts(NamedTuple):
 
 
 def parts_of(row: Row, tokenizer=STEERED) -> Parts:
-    """The levels of the controls and the ids between the marks known, stream and here. ``known``
-    and ``rest`` are None if there is no such mark."""
+    """Return the levels of controls, and ids between marks; None where there is no such mark."""
     ids, table = sequence(row), tokenizer.vocabulary
     marks = {mark: np.flatnonzero(ids == table.id(mark)).tolist() for mark in MARKS}
     (stream,), (here,) = marks["stream"], marks["here"] or [len(ids)]
@@ -103,16 +102,13 @@ def test_the_stream_is_the_music_and_contains_the_given_notes_again(task, seed, 
     assert all(e in later for e in ahead)  # in the same order
     after = iter([e for e in written if e[0] >= here])
     assert all(e in after for e in ahead if e[0] <= stop)
-    assert levels == [0] * 4 or all(
-        0 <= n <= len(edges) + 1 for n, edges in zip(levels, CONTROLS.values())
-    )
+    highest = [len(edges) + 1 for edges in CONTROLS.values()]
+    assert levels == [0] * 4 or all(0 <= n <= high for n, high in zip(levels, highest))
 
 
 @quick
 @given(tasks, st.integers(0, 10**6), st.sampled_from([0.0, 1.0]), st.integers(150, 700))
-def test_targets_are_the_next_ids_except_controls_marks_and_deadpan_music(
-    task, seed, deadpan, budget
-):
+def test_targets_are_next_ids_except_controls_marks_and_deadpan_music(task, seed, deadpan, budget):
     ids = piece(seed)
     row = arranged(task, ids, seed, deadpan=deadpan, budget=budget, ends=True)
     if row is None:
@@ -136,8 +132,7 @@ def test_targets_are_the_next_ids_except_controls_marks_and_deadpan_music(
 @quick
 @given(st.integers(0, 10**6), st.integers(2, 2000))
 def test_deadpan_notes_stay_on_their_side_of_here(seed, here):
-    ids = piece(seed)
-    window = STEERED.read(ids[seed % 40 :])
+    window = STEERED.read(piece(seed)[seed % 40 :])
     changed = EventTasks(STEERED, {}).as_deadpan(window, here, np.random.default_rng(seed))
     assert np.array_equal(changed.notes["start"] < here, window.notes["start"] < here)
     assert np.array_equal(changed.ends["stop"] < here, window.ends["stop"] < here)
@@ -151,15 +146,12 @@ def test_deadpan_notes_stay_on_their_side_of_here(seed, here):
 
 
 def test_a_gap_is_as_long_as_the_silence_before_the_given_notes():
-    """In infill without a given voice, the first given note is the first one after the gap, and no
-    note in the gap is given."""
+    """In infill without a given voice, all notes in the gap are new."""
     rows = [row for seed in range(60) if (row := arranged("infill", piece(seed), seed))]
     silences = 0
     for row in rows:
         parts = parts_of(row)
-        known, rest = (
-            [e for e in events(part) if e[1] == ev.ON] for part in (parts.known, parts.rest)
-        )
+        known, rest = ([e for e in events(x) if e[1] == ev.ON] for x in (parts.known, parts.rest))
         new = [e[0] for e in rest if e not in known]
         assert new
         silences += bool(known) and known[0][0] > max(new)

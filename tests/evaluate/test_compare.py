@@ -59,8 +59,7 @@ def test_samples_are_generated_and_measured(model, midi_files, tmp_path):
     for piece in pieces:
         seam = samples_of(folder)[piece["name"]]["seam"]
         assert seam > 0
-        score = formats.read(folder / f"{piece['name']}.mid")
-        excerpt = stretch(score, seam, 2.0)
+        excerpt = stretch(formats.read(folder / f"{piece['name']}.mid"), seam, 2.0)
         expected = {name: measure.compute(excerpt) for name, measure in MEASURES.items()}
         assert {name: piece[name] for name in MEASURES} == pytest.approx(expected, nan_ok=True)
     assert json.loads((tmp_path / "r.json").read_text())["seconds"] == 2.0
@@ -78,9 +77,8 @@ def test_given_notes_of_a_piece_stay_and_the_new_part_is_measured(task, tiny, tm
     assert result.sets == ["samples", "real", "control"]
     tokenizer, is_infill = bundle.load(model).tokenizer, task == "infill"
     for name, facts in samples_of(tmp_path / "s").items():
-        whole = tokenizer.decode(
-            tokenizer.encode(formats.read(f"{midi_files}/{facts['source']}.mid"))
-        )
+        original = formats.read(f"{midi_files}/{facts['source']}.mid")
+        whole = tokenizer.decode(tokenizer.encode(original))
         sample = stretch(formats.read(tmp_path / "s" / f"{name}.mid"), facts["seam"], 1.0)
         real = until(whole, 3.0 if is_infill else 1.0)
         assert facts["seam"] == (1.0 if is_infill else 0.0)
@@ -124,9 +122,7 @@ def test_a_corpus_gives_real_music_the_training_split_and_copies(model, midi_fil
         ({"pieces": 2, "task": "harmonise", "against": "{midi}"}, "harmonise: .*chorale"),
     ],
 )
-def test_mistakes_are_refused_and_write_nothing(
-    options, words, model, midi_files, tmp_path, monkeypatch
-):
+def test_mistakes_write_nothing(options, words, model, midi_files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folders = {"tmp": tmp_path, "midi": midi_files}
     filled = {k: v.format(**folders) if isinstance(v, str) else v for k, v in options.items()}

@@ -70,9 +70,8 @@ def jammed(time, *moments, notes=1, pause=1.5):
 
 
 def test_an_answer_follows_a_pause_and_stops_when_the_person_plays(time):
-    count, primers, sent = jammed(
-        time, on(0, 60), off(0.3, 60), on(3.0, 72), off(3.2, 72), notes=40
-    )
+    played = on(0, 60), off(0.3, 60), on(3.0, 72), off(3.2, 72)
+    count, primers, sent = jammed(time, *played, notes=40)
     assert count == 2
     begins = [at for at, message in sent if message.type == "note_on"]
     assert begins[0] == pytest.approx(0.3 + 1.5, abs=0.3)

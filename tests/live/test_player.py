@@ -179,16 +179,13 @@ def test_errors_of_ports_name_a_remedy(monkeypatch):
 
 def test_the_command_plays_into_a_file(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    words = ["model=chorale", "seconds=1", "seed=3", "output=take.mid"]
-    assert cli.main(["play", *words]) == 0
+    assert cli.main(["play", "model=chorale", "seconds=1", "seed=3", "output=take.mid"]) == 0
     assert len(formats.read(tmp_path / "take.mid")) > 0
     assert "notes in" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["play", "jam"])
-def test_a_model_that_cannot_be_played_is_refused_and_one_that_can_is_named(
-    command, tmp_path, monkeypatch, capsys
-):
+def test_an_unplayable_model_is_refused_and_another_named(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(mido, "get_input_names", lambda: ["Keystation 49"])
     monkeypatch.setattr(mido, "open_input", lambda name: Mock(closed=True))

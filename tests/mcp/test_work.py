@@ -126,9 +126,7 @@ def call(tool, folder, **arguments):
 
 @pytest.mark.slow
 def test_each_tool_describes_its_results_and_prints_nothing(tiny, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(
-        work, "run_isolated", lambda function, *arguments, limits: function(*arguments)
-    )
+    monkeypatch.setattr(work, "run_isolated", lambda call, *arguments, limits: call(*arguments))
     tune = str(shipped.examples()["ode_to_joy"])
     common = {"seed": 3, "model": str(tiny["piano"])}
     generated = call("generate", tmp_path, seconds=1.0, samples=2, **common)

@@ -1,5 +1,4 @@
-"""Notes are added to a file and removed from it; every other event stays unchanged. With other
-tempos and meters all events keep their beats or their seconds."""
+"""Edits of a file leave other events as they are; with new tempos these keep beats or seconds."""
 
 import warnings
 from collections import Counter
@@ -161,8 +160,8 @@ def test_chords_of_a_new_part_are_in_its_track_and_other_tracks_are_unchanged() 
     result = midi.to_bytes(replace(two_parts, markers=chords))
     assert chunks(result)[:-1] == chunks(data)
     assert midi.read(result).markers == chords
-    alone = midi.read(midi.to_bytes(replace(score, markers=chords)))  # there is no other track
-    assert alone.markers == chords
+    # There is no other track.
+    assert midi.read(midi.to_bytes(replace(score, markers=chords))).markers == chords
 
 
 def test_bytes_around_the_tracks_stay() -> None:
@@ -192,9 +191,7 @@ ANEW = [
 
 
 @pytest.mark.parametrize(("data", "change", "lost"), ANEW)
-def test_a_change_that_a_file_cannot_hold_makes_a_new_file_and_warns_of_losses(
-    data, change, lost
-) -> None:
+def test_what_a_file_cannot_hold_makes_a_new_file_and_warns_of_losses(data, change, lost) -> None:
     score = midi.read(data)
     assert score.file
     changed = replace(score, **change)

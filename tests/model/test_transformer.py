@@ -1,5 +1,4 @@
-"""Initial loss, dropout, precision, errors, attention weights, compiled and exported models. Laws
-of every model: test_laws.py."""
+"""Initial loss, dropout, precision, errors, attention weights, compiled and exported models."""
 
 import math
 
@@ -139,15 +138,13 @@ def test_the_compiled_model_gives_the_same_logits(attention):
 @pytest.mark.filterwarnings("ignore")  # of torch, about itself
 @torch.no_grad()
 def test_an_exported_model_can_be_saved_and_gives_the_same_logits_for_other_ids(tmp_path):
-    """Also with features: the program does not depend on the ids with which it was exported. It has
-    dense attention, which every compiler of torch supports."""
+    """Also with features. It has dense attention, which every compiler of torch supports."""
     tokenizer = tokens.build(name="performance", controls=True)
     names = ("sounding", "conditions", "echoes")
     features = with_tokens([{"name": name} for name in names], tokenizer)
     model = network(tokenizer.vocabulary.size, width=16, std=0.1, features=features)
-    ids = torch.randint(
-        4, tokenizer.vocabulary.size, (1, 12), generator=torch.Generator().manual_seed(1)
-    )
+    draw = torch.Generator().manual_seed(1)
+    ids = torch.randint(4, tokenizer.vocabulary.size, (1, 12), generator=draw)
     program = torch.export.export(model, (torch.ones_like(ids),), strict=False)
     targets = [str(node.target) for node in program.graph.nodes]
     assert not [target for target in targets if "musictx" in target], "torch alone runs it"

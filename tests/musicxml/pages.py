@@ -40,10 +40,8 @@ def document(*parts, part_list=PARTS):
 def read(*parts, bpm=60, **options):
     """Return (start, end, pitch, track) of each note; at 60 a quarter lasts a second."""
     score = musicxml.read(document(*parts, **options), bpm=bpm)
-    return [
-        (round(n["start"], 6), round(n["end"], 6), int(n["pitch"]), int(n["track"]))
-        for n in score.notes
-    ]
+    rows = score.notes[["start", "end", "pitch", "track"]].tolist()
+    return [(round(start, 6), round(end, 6), *more) for start, end, *more in rows]
 
 
 def direction(inside, more=""):

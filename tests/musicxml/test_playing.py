@@ -78,10 +78,8 @@ def grace(pitch, more=""):
 
 
 def spans(score):
-    return [
-        (round(float(n["start"]), 4), round(float(n["end"]), 4), int(n["pitch"]))
-        for n in score.notes
-    ]
+    rows = score.notes[["start", "end", "pitch"]].tolist()
+    return [(round(start, 4), round(end, 4), pitch) for start, end, pitch in rows]
 
 
 def test_grace_notes_come_before_the_beat_and_shorten_the_note_before():

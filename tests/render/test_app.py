@@ -102,9 +102,7 @@ def test_signs_that_are_not_played_are_printed(tmp_path, capsys):
         ({"files": [SONG], "soundfont": "text.mid"}, "soundfont="),
     ],
 )
-def test_wrong_input_is_refused_in_a_sentence_and_writes_nothing(
-    options, name, song, tmp_path, monkeypatch
-):
+def test_wrong_input_is_one_sentence_and_writes_nothing(options, name, song, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.mid").write_text("no music")
     (tmp_path / "bare").mkdir()

@@ -83,15 +83,12 @@ def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
     limits = CorpusStats.of({"instruments": [0, 128]})
     rows = [idiom_of(tokens).program_penalties(region(stats=limits)) for _ in range(2)]
     (rule,) = to_batch([GrammarRow(tokens.grammar()) for _ in rows], rows)
-    played = [
-        tokens.encode(Score(notes=[(0, 1, 60, 64, 5, drum, 0)])).astype(np.int64)
-        for drum in (False, True)
-    ]
+    scores = [Score(notes=[(0, 1, 60, 64, 5, drum, 0)]) for drum in (False, True)]
+    played = [tokens.encode(one).astype(np.int64) for one in scores]
     past = np.stack([one[: min(map(len, played))] for one in played])
     pitched, drums = rule([None] * 2, past)
-    strokes = np.isin(
-        np.array(tokens.vocabulary.kinds)[tokens.vocabulary.kind_of], ["drum", "drums"]
-    )
+    table = tokens.vocabulary
+    strokes = np.isin(np.array(table.kinds)[table.kind_of], ["drum", "drums"])
     assert not pitched.any()
     assert np.array_equal(np.isinf(drums), strokes)
     assert not drums[~strokes].any()
@@ -155,10 +152,8 @@ def test_auto_is_the_scale_of_each_primer(piano):
     with pytest.raises(UserError, match="expected a primer"):
         penalties.pitch_set(SamplingConfig(key="auto"), NOTHING, piano)
     tune = of(*[(i / 4, i / 4 + 0.2, 62 + c) for i, c in enumerate((0, 4, 7, 4, 0, 4, 7, 0))])
-    sampling = SamplingConfig(scale="pentatonic")  # of the primer's key, D
-    (sample,) = continue_music(
-        make(piano), piano, encode_primer(piano, tune), seconds=4.0, sampling=sampling
-    )
+    options = {"seconds": 4.0, "sampling": SamplingConfig(scale="pentatonic")}  # of the key, D
+    (sample,) = continue_music(make(piano), piano, encode_primer(piano, tune), **options)
     new = sample.score.notes[sample.score.notes["start"] >= sample.seam - 1e-9]
     assert set(new["pitch"] % 12) <= {2, 4, 6, 9, 11}
 
@@ -192,8 +187,7 @@ def test_music_is_as_is_asked_for(models, tokens, name, values):
     for asked in values:
         options = {"seconds": seconds, "samples": samples, "end": "cut", name: asked}
         made = generate(model=models[tokens.name], seed=3, **options)
-        found.append(
-            np.mean([measure_controls(one.score.notes, float(seconds))[name] for one in made])
-        )
+        levels = [measure_controls(one.score.notes, float(seconds)) for one in made]
+        found.append(np.mean([one[name] for one in levels]))
     assert (np.diff(found) > 0).all()
     assert found[-1] - found[0] > 0.4 * (values[-1] - values[0])

@@ -56,8 +56,7 @@ class AroundGiven(BarRow):
 
 
 def nats(penalty, state, habits=None, given=False):
-    """Return (V,) the nats that a sparse penalty subtracts. Around given notes, a bar ends with
-    groups ahead of the next one, and parts with ``habits`` are new."""
+    """Return (V,) the nats that a sparse penalty subtracts; parts with ``habits`` are new."""
     row = AroundGiven(state) if given else GrammarRow(state)
     row.new = SimpleNamespace(habits=habits or {}, parts=habits or (0, DRUMS))
     return summed(penalty)(row, np.empty(0))
@@ -194,8 +193,7 @@ rows_of_a_bar = st.lists(
     st.booleans(),
 )
 def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, values, is_asked):
-    """In bars of two seconds, 48 steps each. The next note is a copy of the last one, of which
-    ``count`` ids are written. Only music around given notes keeps to a usual density."""
+    """Bars have 48 steps, two seconds. ``count`` ids of a copy of the last note are written."""
     given |= not is_asked
     targets = dict(zip(("density", "polyphony", "register", "loudness"), values))
     density, polyphony, register, loudness = values
@@ -257,8 +255,7 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
 def test_only_the_last_part_of_a_place_loses_notes_to_the_usual_density(notes, rates):
     """After ``notes`` notes of part 3 at the beginning of a bar, the parts 3, 5 and 7 come there as
     often as usual, or a later place comes as often as all three: only the odds of part 3 fall."""
-    steering = Steering(usual_density=1.0)
-    feed = partial(bar_feedback, steering=steering, chords=True)
+    feed = partial(bar_feedback, steering=Steering(usual_density=1.0), chords=True)
     ids = line_ids() + [token for n in range(notes) for token in note_ids(0, 3, 60 + n)]
     habits = {p: Habit(4, 0, 127, density=rate) for p, rate in zip((0, 3, 5, 7), (2.0, *rates))}
     place, parts = TABLE.id("place", 0), [TABLE.id("program", part) for part in (3, 5, 7)]

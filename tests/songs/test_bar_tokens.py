@@ -59,9 +59,7 @@ TONES = st.lists(st.integers(60, 66), max_size=3, unique=True)
     st.sampled_from([None, []]),
     st.integers(0, 10_000),
 )
-def test_limits_of_parts_hold_and_allow_every_place_of_another_note(
-    tones, voices, struck, remaining, seed
-):
+def test_limits_of_parts_hold_and_allow_any_other_note(tones, voices, struck, remaining, seed):
     random = np.random.default_rng(seed)
     state = FEW.grammar([WORDS.id(*token) for token in LINE])
     habits = {

@@ -86,8 +86,7 @@ def test_chords_of_a_sheet_are_placed_on_the_bars_of_the_file_after_a_pick_up(me
     meters = [(0.0, 1, meter[1])] * (pickup > 0) + [(seconds(pickup), *meter)]
     chords = ((0.0, "Am7"), (1.2, "D"), (2.4, "E:min"))
     tune = of(*notes, tempos=[(0, 100), (3.6, 150)], meters=meters, markers=chords)
-    request = AccompanyConfig(chords="| C | G/B Am7 | N.C. |")
-    placed = tasks.task_of(request, tune).given.markers
+    placed = tasks.task_of(AccompanyConfig(chords="| C | G/B Am7 | N.C. |"), tune).given.markers
     bar = 4 * meter[0] / meter[1]
     places = [(0, "C:maj"), (1, "G:maj/3"), (1.5, "A:min7"), (2, "N")]
     expected = [(seconds(pickup + bar * n), name) for n, name in places]
@@ -95,9 +94,7 @@ def test_chords_of_a_sheet_are_placed_on_the_bars_of_the_file_after_a_pick_up(me
     assert [time for time, _ in placed[:4]] == pytest.approx([time for time, _ in expected])
 
 
-def test_a_chart_without_notes_is_printed_written_and_accompanied_as_its_sheet(
-    counting, tmp_path, capsys
-):
+def test_a_chart_without_notes_is_printed_and_accompanied_as_its_sheet(counting, tmp_path, capsys):
     text = "| C | F G | C |"
     slow, source = Score(tempos=[(0.0, 60.0)], meters=[(0.0, 4, 4)]), tmp_path / "chart.musicxml"
     musictx.write(replace(slow, markers=loop_markers(sheet(text), Beats(slow), 0, 3)), source)

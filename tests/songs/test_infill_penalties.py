@@ -65,8 +65,7 @@ def accompaniment(music, parts, **options):
 
 
 def whole_notes(pitches, chords):
-    """Four bars in which each of ``pitches`` lasts for the whole bar: the first as a tune, a second
-    one on a bass."""
+    """Four bars, each with one note of every pitch: the first as a tune, a second one on a bass."""
     voices = (
         line(*[pitch] * 4, every=BAR, program=program, track=program)
         for pitch, program in zip(pitches, (73, 33))
@@ -187,8 +186,7 @@ def test_accompaniments_keep_the_rhythm_of_the_bar_before(habits, monkeypatch):
 
 @pytest.mark.parametrize(("voices", "drone"), [(1, []), (4, []), (1, [(0, 4 * BAR, 48)])])
 def test_only_tunes_may_leave_their_chords(voices, drone, monkeypatch):
-    """A cost that no logit outweighs, which a part of one voice does not have, alone over chords or
-    added to given notes; others leave a chord where its tones sound already."""
+    """A cost that no logit outweighs keeps parts of several voices to the chords."""
     monkeypatch.setattr(infill_penalties, "CLASH_PENALTY", 60.0)
     chart = score(drone, meter=(3, 4), markers=tuple(major_chords([0, 5, 7, 0])))
     habits = {73: Habit(voices, 55, 80, 4.0)}
@@ -227,7 +225,6 @@ def test_new_notes_off_a_given_chord_cost_unless_habits_are_off_and_given_notes_
 
 
 #: One drum of each kind, in order.
-#: A drum of each kind.
 DRUMS_OF_KINDS = np.array(sorted(tones[0] for tones in drummers.KINDS.values()))
 TABLE = TOKENS.vocabulary
 TONES = np.asarray(TABLE.value_of[slice(*TABLE.range("drum"))])
@@ -319,8 +316,7 @@ def test_a_style_is_written_and_read():
 
 @pytest.mark.parametrize("marked", [True, False])
 def test_a_fill_ends_a_section_and_a_crash_begins_the_next(marked):
-    """Sections are marked from the third and the seventh bar on, or are of eight bars. The fill is
-    the second half of its bar, and the drummer plays the first."""
+    """Sections begin at two marks, or have eight bars. A fill is the second half of its bar."""
     rates, fill = np.zeros((8, 96)), np.zeros((8, 96))
     rates[HAT, ::12], fill[TOM, 48::12] = 0.95, 0.95
     score = TOKENS.round_trip(common(waltz(bars=16)))  # 12 bars of 4/4, two seconds each
@@ -343,14 +339,11 @@ def test_sections_are_counted_from_the_bar_line_nearest_to_the_first_note(begin,
     """In bars of two seconds: a note on the second beat is no pick-up, one on the last beat is."""
     score = TOKENS.round_trip(common(waltz(bars=16)))
     score = score.with_notes(score.notes[score.notes["start"] >= begin - 1e-6])
-    part = part_of(score, begin, 24.0, (DRUMS,))
-    assert part.sections == {section}
+    assert part_of(score, begin, 24.0, (DRUMS,)).sections == {section}
 
 
 def test_the_drummers_of_song_keep_a_beat():
-    """Each begins its bar with a kick and has hats or a ride; in styles of songs a backbeat. Jazz
-    swings on the ride instead. None strikes crashes, which begin sections. Fills are half a bar,
-    to its last eighth."""
+    """Styles of songs have a backbeat. None has crashes, which begin sections."""
     card = read_config(models()["song"])["card"]["drummers"]
     for style in card.keys() - {drummers.FILLS}:
         for rates in map(drummers.from_text, card[style]):

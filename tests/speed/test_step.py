@@ -99,8 +99,7 @@ def prefilled(model: MusicTransformer, ids: Tensor, window: int) -> Any:
 
 @pytest.fixture(params=[False, True], ids=["in_float32", "in_bytes"])
 def in_bytes(request: Any, monkeypatch: Any) -> bool:
-    """Whether weights are int8. If so, caches in torch round keys and values, too, as the C++ step
-    does."""
+    """Whether weights are int8. Then caches in torch round keys and values, as the C++ step."""
     append = KVCache.append
 
     def rounding(self: KVCache, n: int, k: Tensor, v: Tensor) -> Any:
@@ -113,9 +112,7 @@ def in_bytes(request: Any, monkeypatch: Any) -> bool:
 
 #: Each scheme with two windows, which end within a word of four slots or at its end, within the
 #: first panel of keys or beyond it, or after all ids.
-WINDOWS = [
-    (scheme, (11, 64, 70, 150)[(i + j) % 4]) for i, scheme in enumerate(SCHEMES) for j in (0, 1)
-]
+WINDOWS = [(x, (11, 64, 70, 150)[(i + j) % 4]) for i, x in enumerate(SCHEMES) for j in (0, 1)]
 
 
 @pytest.mark.parametrize(("scheme", "window"), WINDOWS)

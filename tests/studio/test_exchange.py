@@ -38,8 +38,7 @@ def test_the_score_of_a_saved_document_is_the_original_score(score):
 def test_the_title_and_composer_of_notation_are_kept():
     notes = [(i / 2, i / 2 + 0.5, 60 + i, 80, 0, False, 0) for i in range(8)]
     score = Score(notes=notes, tempos=[(0, 120)], title="Old name", composer="A. Person")
-    data = musicxml.to_bytes(score)
-    document, _ = exchange.open_document(data, "hymn7", StudioLimits())
+    document, _ = exchange.open_document(musicxml.to_bytes(score), "hymn7", StudioLimits())
     assert (document.name, document.composer) == ("Old name", "A. Person")
     document.apply(Change(name="Harbour Waltz"))
     again = musicxml.read(musicxml.to_bytes(score_of(saved(document))))
@@ -70,8 +69,7 @@ def test_a_part_has_the_notes_that_sound_in_it_and_the_marks_in_force(score, beg
 
 
 def marks_at(score, moment):
-    """Return the marks in force at ``moment``, without their times, by their column and, for
-    pedals, their track."""
+    """Return the marks in force, without times, by their column and, for pedals, their track."""
     return {
         (column, row[2] if column == "pedals" else None): row[1:]
         for column in ("tempos", "meters", "pedals")
@@ -135,10 +133,8 @@ def test_chords_are_estimated_from_notes_and_markers_are_chords_or_sections():
     assert exchange.chords_of(document, symbols=True)[1] == (2.0, "G:maj", "G")
     document.markers = ((0.0, "Verse"), (0.0, "Am7"), (1.0, "F"), (2.0, "C:hdim7/b3"), (3.0, "N"))
     shown = [(0.0, "Am7", "Am7"), (1.0, "F", "F"), (2.0, "C:hdim7/b3", "Cm7b5/Eb")]
-    assert exchange.markers_json(document) == {
-        "chords": [*shown, (3.0, "N", "N.C.")],
-        "sections": [(0.0, "Verse")],
-    }
+    expected = {"chords": [*shown, (3.0, "N", "N.C.")], "sections": [(0.0, "Verse")]}
+    assert exchange.markers_json(document) == expected
     for typed, name in (("F#m7/E", "F#:min7/b7"), (" bb ", "Bb:maj"), ("n.c.", "N")):
         assert exchange.parse_chord(typed) == {"name": name}
     with pytest.raises(Refused, match="Hm7 is no chord; write C, F#m7"):
@@ -154,8 +150,7 @@ def test_a_mixer_is_read_from_a_file_and_written_into_it():
     document.tracks = (second._replace(pan=0, reverb=90), first._replace(volume=20, mute=True))
     assert set(exchange.audible_notes(document)) == {1, 3}
     assert exchange.gains(document) == {1: (1.0, -1.0, 2.25), 0: (pytest.approx(0.04), 0.0, 1.0)}
-    ordered = exchange.renumber_tracks(document)
-    assert [track.id for track in ordered.tracks] == [0, 1]
+    assert [track.id for track in exchange.renumber_tracks(document).tracks] == [0, 1]
     written = original.write(document, data).data
     again = document_of(midi.read(written))
     assert [(t.volume, t.pan, t.reverb) for t in again.tracks] == [(100, 0, 90), (20, 64, 40)]

@@ -56,9 +56,7 @@ def _rows(document):
     st.sampled_from(["replace", "vary"]),
     st.integers(0, 5),
 )
-def test_a_gap_removes_the_notes_of_the_document_inside_it(
-    piano, score, begin, length, locked, task, seed
-):
+def test_a_gap_removes_the_notes_inside_it(piano, score, begin, length, locked, task, seed):
     document = exchange.document_of(score)
     document.locked = locked & set(document.notes)
     tracks = tuple(track.id for track in document.tracks)[::2] if seed % 2 else None
@@ -148,8 +146,7 @@ def test_nothing_is_composed_on_tracks_whose_notes_in_the_gap_are_all_locked(pia
         prepare(document, request, piano)
     for track in chosen:
         document.locked = {n for n, other in inside.items() if other != track}
-        source = prepare(document, request, piano)
-        assert source.config.tracks == str(track + 1)
+        assert prepare(document, request, piano).config.tracks == str(track + 1)
     if task == "vary":  # 0.6 of one note is rounded to one
         selected = [n for n, track in inside.items() if track in chosen]
         document.locked = {*selected[1:]}

@@ -100,9 +100,7 @@ def test_stretching_a_piece_is_encoding_the_stretched_piece(tokenizer, piece, fa
 
 @quick
 @given(st.sampled_from(STRETCHED), scores(min_notes=8, max_notes=40), factors, st.data())
-def test_a_window_from_inside_a_piece_keeps_every_strike_and_release(
-    tokenizer, piece, factor, data
-):
+def test_a_window_inside_a_piece_keeps_every_strike_and_release(tokenizer, piece, factor, data):
     ids = tokenizer.encode(piece)
     assume(len(ids) > 4)
     start = data.draw(st.integers(0, len(ids) - 2))

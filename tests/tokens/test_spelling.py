@@ -173,9 +173,8 @@ def test_measured_controls_are_those_of_a_loop_over_moments(piece, seconds):
     pitched = notes[~notes["drum"]]
     moments = np.arange(0, 12.0, 0.0005) + 0.00025  # notes begin and end at milliseconds
     limit = max([seconds, *pitched["start"]])
-    count = sum(
-        ((moments > n["start"]) & (moments < min(n["end"], limit))).astype(int) for n in pitched
-    )
+    spans = [(n["start"], min(n["end"], limit)) for n in pitched]
+    count = sum(((moments > start) & (moments < end)).astype(int) for start, end in spans)
     if len(pitched) and np.any(count):
         assert values["polyphony"] == pytest.approx(count[count > 0].mean(), rel=0.02)
         assert values["register"] == pytest.approx(pitched["pitch"].astype(float).mean())
@@ -209,15 +208,13 @@ def test_the_clock_gives_decoded_notes_their_times_in_the_score(bpm, rest, name)
     score = Score(score.notes, tempos=[(0.0, float(bpm))])
     decoded = tokenizer.decode(tokenizer.encode(score)).notes
     clock = tokenizer.clock(score)
-    starts = np.sort(clock.seconds(decoded["start"]))
-    assert np.allclose(starts, score.notes["start"], atol=0.011)
+    assert np.allclose(np.sort(clock.seconds(decoded["start"])), score.notes["start"], atol=0.011)
     assert clock.after_bars(0.0, 3) == pytest.approx(12 * quarter)
 
 
 @st.composite
 def moved(draw: st.DrawFn) -> Score:
-    """Draw music whose beats are up to some bars later or earlier than the marks of its file. Its
-    first notes may precede the marks, and it may swing."""
+    """Draw music that may swing, with beats up to some bars off the marks of its file."""
     piece = draw(st.one_of(scores(pedals=False), gridded()))
     late = draw(st.one_of(st.floats(-0.3, 0.3), st.floats(-1.0, 8.0)))
     swing = draw(st.sampled_from([0.5, 0.6]))
@@ -242,9 +239,8 @@ def test_notes_stay_on_their_beats_although_the_beats_are_late(score):
     """Notes on the grid keep their ticks, other notes move to the nearest place of the grid."""
     back, clock = BARS[0].decode(BARS[0].encode(score)), Beats(score)
     assert back == BARS[0].round_trip(score)
-    begins = (
-        round(float(clock.quarters(BARS[0].clock(score).offset)) * STEPS, 5) if len(back) else 0
-    )
+    offset = BARS[0].clock(score).offset
+    begins = round(float(clock.quarters(offset)) * STEPS, 5) if len(back) else 0
     expected = by_pitch(score.notes, lambda seconds: clock.quarters(seconds) * STEPS)
     actual = by_pitch(back.notes, lambda seconds: seconds * PER_SECOND + begins)
     assert [note[:3] for note in actual] == [note[:3] for note in expected]

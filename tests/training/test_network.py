@@ -79,9 +79,8 @@ def test_old_ids_are_scored_as_before(position, before, asked, features):
 
 def test_dropout_that_is_given_holds_and_weights_stay():
     loaded = trained({}, dropout=0.0)
-    without, given = (
-        TrainConfig(init="piano", model=ModelConfig(dropout=share)) for share in (None, 0.25)
-    )
+    models = [ModelConfig(dropout=share) for share in (None, 0.25)]
+    without, given = (TrainConfig(init="piano", model=model) for model in models)
     assert model_from_init(loaded, without)[1:] == (loaded.model, [])  # the same model
     _, model, added = model_from_init(loaded, given)
     assert added == ["dropout 0.25"]
@@ -121,8 +120,7 @@ def test_frozen_layers_stay_bit_for_bit_and_all_else_learns(position):
     model = model_from_init(trained({}, position), TrainConfig())[1]
     freeze(model, 1)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    groups = parameter_groups(model, asdict(OptimConfig(lr=0.1)))
-    optimizer = torch.optim.AdamW(groups, lr=0.01)
+    optimizer = torch.optim.AdamW(parameter_groups(model, asdict(OptimConfig(lr=0.1))), lr=0.01)
     for _ in range(2):
         ids = torch.randint(4, model.config.vocab_size, (2, 30))
         model(ids)[..., ::2].logsumexp(-1).sum().backward()
