@@ -69,7 +69,7 @@ def _python(command, values, monkeypatch):
                         and "Config" in type(argument).__name__))  # fmt: skip
 
     monkeypatch.setattr(api.generating, "generate", stop)
-    monkeypatch.setattr(api, "_composed_around", stop)
+    monkeypatch.setattr(api, "_compose_task", stop)
     monkeypatch.setattr(chorale, "pieces", stop)
     values = {{"from": "begin", "to": "end"}.get(n, n): value for n, value in values.items()}
     model = "chorale" if command == "harmonise" else "piano"
