@@ -22,8 +22,8 @@ class ModelFolder(CheckedOptions, prefix="model"):
 
     path: str | None = option(
         None,
-        "model folder, a model that comes with musictx, or hf:USER/NAME of the Hugging Face hub; "
-        "default: the newest model under runs/, or else one that comes with musictx",
+        "model folder, included model, or hf:USER/NAME of the Hugging Face hub; default: the "
+        "newest model under runs/, or else an included one",
         path="models",
     )
 
@@ -103,7 +103,7 @@ class Composing(WithModel, ReadsFiles):
 
     seed: int | None = option(
         None,
-        "seed of all random draws; the same seed gives the same music; default: a new seed",
+        "seed of all random draws; default: a new seed",
         low=0,
         high=LARGEST_SEED,
     )
@@ -138,7 +138,7 @@ class Steered(Written):
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     loudness: float | None = option(
         None,
-        "how hard the keys are struck; a MIDI velocity, or ppp, pp, p, ... fff; any = no target",
+        "how hard the keys are struck: a MIDI velocity, ppp to fff, or any",
         low=0,
         high=127,
         words={"ppp": 26, "pp": 38, "p": 49, "mp": 58, "mf": 66, "f": 75, "ff": 87, "fff": 104},

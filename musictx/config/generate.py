@@ -26,8 +26,8 @@ class GenerateConfig(Primed, Steered):
     include_primer: bool = option(True, "write the primer before its continuation")
     seconds: float | None = option(
         None,
-        "length (duration) of the new music, seconds; default, if bars and tokens are not given "
-        "either: 30; for new chorales, until the model ends the piece",
+        "length (duration) of the new music, seconds; default, without bars and tokens: 30, or "
+        "for new chorales until the model ends the piece",
         above=0,
         high=DAY,
     )
@@ -47,7 +47,7 @@ class GenerateConfig(Primed, Steered):
     )
     tempo: float | None = option(
         None,
-        "tempo of a new piece, quarter notes a minute (BPM); for model=song; default: 120",
+        "tempo of a new piece, quarters a minute (BPM); model=song; default: 120",
         low=20,
         high=400,
     )

@@ -15,7 +15,7 @@ class TokenSampling(CheckedOptions, prefix="sampling"):
 
     temperature: float = option(
         1.0,
-        "randomness of the draws, below 1 safer, above 1 wilder; 0 = always the likeliest token",
+        "randomness, below 1 safer, above 1 wilder; 0 = the likeliest token",
         low=0,
         page=("Boldness", 0.6, 1.4, 0.05),
     )

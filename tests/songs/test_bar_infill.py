@@ -123,9 +123,9 @@ def test_a_variation_differs_from_the_notes_that_it_varies():
     """Although these are the likeliest notes."""
     old = TOKENS.round_trip(song())
     kept, part = gap(song(), 3.0, 6.0, varied=old)
-    assert as_counts(part.varied) == as_counts(old.notes) - as_counts(kept.notes)
+    assert as_counts(part.variation_of) == as_counts(old.notes) - as_counts(kept.notes)
     _, part = gap(song(), 3.0, 6.0)
-    assert part.varied is None
+    assert part.variation_of is None
     likeliest = SamplingConfig(temperature=0.0)
     (first,) = versions(part, sampling=likeliest)
     part.varied = first.new

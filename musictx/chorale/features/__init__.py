@@ -29,8 +29,8 @@ class VoiceFeature(Feature):
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
         if not tokenizer.voices:
             raise ConfigError(
-                f"model.features={cls.name}: expected a tokenizer with interleaved voices "
-                f"(chorale), not {tokenizer.name}"
+                f"model.features={cls.name}: expected tokenizer=chorale or another one with "
+                f"interleaved voices, not {tokenizer.name}"
             )
         return {"voices": tokenizer.voices, "pitches": [tokenizer.vocabulary.value_range("pitch")]}
 
