@@ -128,7 +128,7 @@ def test_a_variation_differs_from_the_notes_that_it_varies():
     assert part.variation_of is None
     likeliest = SamplingConfig(temperature=0.0)
     (first,) = versions(part, sampling=likeliest)
-    part.varied = first.new
+    part.variation_of = first.new
     (made,) = versions(part, sampling=likeliest)
     assert len(first.new)
     assert len(made.new)
