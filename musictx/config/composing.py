@@ -35,7 +35,7 @@ class OnDevice(CheckedOptions):
 
     device: str = option(
         "auto",
-        "device to compute on: auto, cpu, cuda (a GPU) or mps (an Apple GPU)",
+        "auto, cpu, cuda (a GPU) or mps (an Apple GPU)",
         pattern=(r"auto|cpu|mps|(cuda|xpu|hpu|tpu)(:\d+)?", "auto, cpu, cuda, cuda:1 or mps"),
     )
 
@@ -52,7 +52,7 @@ class Primed(CheckedOptions):
     """The option of commands that continue a primer."""
 
     primer_seconds: float | None = option(
-        None, "use only this many seconds of the primer, from its start", above=0, high=DAY
+        None, "seconds of the primer to use, from its start", above=0, high=DAY
     )
 
 
@@ -170,8 +170,7 @@ class Steered(Written):
     )
     quantise: str = option(
         "none",
-        "round the new notes to a grid on the file's beats: 16 (sixteenths), 8 (eighths), 8t "
-        "(eighth triplets) or none",
+        "round the new notes to the file's beats: 16 (sixteenths), 8, 8t (eighth triplets) or none",
         choices={"16": "Sixteenths", "8": "Eighths", "8t": "Triplets", "none": "Free"},
         page=("Grid of new notes",),
     )

@@ -33,8 +33,7 @@ class GenerateConfig(Primed, Steered):
     )
     bars: int | None = option(
         None,
-        "length of the new music in bars of the primer's meter, from its next bar line; with form, "
-        "the length of each section",
+        "length in bars of the primer's meter, from its next bar line; with form, of each section",
         low=1,
         high=1_000_000,
         page=("Length", 1, 32, 1),
@@ -59,8 +58,8 @@ class GenerateConfig(Primed, Steered):
     instruments: str | None = option(None, "parts of a new piece: piano,bass; for model=song")
     form: str | None = option(
         None,
-        "structure of the piece, a letter for each section, such as AABA; a letter that returns is "
-        "varied, A' has another second half; bars of a section: 8, or the primer's; for model=song",
+        "sections by letters, such as AABA; a letter that returns is varied, A' has another second "
+        "half; 8 bars each, or the primer's; for model=song",
         pattern=(
             " *([A-Ma-m][' ]*){2,32}",
             "2 to 32 letters from A to M, with primes or without, such as AABA or ABAB'",
