@@ -80,7 +80,7 @@ class BarInfill(Infill):
     lines     (B + 1,) the steps at which the bars begin, and at which the last bar ends
     composed  the numbers of the bars in which notes are composed, as a slice
     sections  the numbers of the bars that begin a section, after the first one
-    bar       the number of the current bar, in which composing goes on
+    bar       the number of the bar that is being composed
     piece     the ids so far
     """
 

@@ -8,7 +8,7 @@ and the output matrix are not maps between hidden layers: AdamW trains them.
 
 Why not ``torch.optim.Muon``: it orthogonalises each parameter as one matrix, but here queries, keys
 and values are three maps in one parameter. It steps one matrix at a time instead of stacking equal
-shapes. And it would be a second optimizer beside AdamW; Lightning's automatic optimization allows
+shapes. And it would be a second optimizer, next to AdamW; Lightning's automatic optimization allows
 only one.
 """
 
