@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from musictx import shipped
 from musictx.apps import generate as generating
-from musictx.apps.results import fresh_seed, say, suits_bars
+from musictx.apps.results import fresh_seed, print_line, suits_bars
 from musictx.bundle import Bundle, load
 from musictx.config import GenerateConfig
 from musictx.errors import UserError, shown
@@ -281,7 +281,7 @@ def check_seed(seed: Any) -> int:
     """Return ``seed`` if it is valid. ``None``: draw a seed and print it."""
     if seed is None:
         seed = fresh_seed()
-        say(f"seed: {seed}")
+        print_line(f"seed: {seed}")
     config: GenerateConfig = make_config("generate", {"seed": seed})
     return config.seed or 0
 

@@ -35,7 +35,7 @@ from musictx.data.statistics import CorpusStats
 from musictx.errors import UserError, WriteError, reason, shown
 from musictx.files import atomic_folder, read_json, write_text
 from musictx.model import rounding
-from musictx.model.config import NetworkConfig, for_tokens
+from musictx.model.config import NetworkConfig, complete_arguments
 from musictx.model.transformer import MusicTransformer
 from musictx.shipped import CONTENTS, FILES, is_model, locate
 from musictx.tokens.build import build as build_tokenizer
@@ -140,7 +140,7 @@ def save(
             "format": FORMAT,
             "musictx": __version__,
             "dtype": dtype,
-            "model": model.config.chosen(),
+            "model": model.config.user_options(),
             "vocabulary": vocabulary,
             "card": card,
         }
@@ -203,10 +203,10 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     arguments = config["model"]
     with untrusted.errors_about(folder / "config.json"):
         untrusted.check_arguments(arguments, tokenizer)
-        options = NetworkConfig(**arguments).chosen()
+        options = NetworkConfig(**arguments).user_options()
         if options["attention"] != "reference":  # others may be unavailable on this machine
             options["attention"] = "auto"
-        model = untrusted.build(for_tokens(options, tokenizer), stored)
+        model = untrusted.build(complete_arguments(options, tokenizer), stored)
     untrusted.check_tensors(untrusted.unique_tensors(model), stored, weights)
     _load_weights(model, weights)
     model = model.to(device=chosen_device, dtype=torch.float32).eval().requires_grad_(False)

@@ -193,7 +193,7 @@ def atomic_folder(
         raise UserError(
             f"{folder}: there is something else in this folder; give an empty or new one"
         )
-    from filelock import FileLock  # imported here, since help must be fast
+    from filelock import FileLock  # import_class here, since help must be fast
 
     for abandoned in folder.parent.glob(f"{PARTIAL_PREFIX}????????-*{glob.escape(folder.name)}"):
         with suppress(OSError), FileLock(abandoned / ".lock", timeout=0):  # fails if it is in use

@@ -23,7 +23,7 @@ from musictx import shipped
 from musictx.commands import COMMANDS, free_form, groups, options_of, preset
 from musictx.config import checks
 from musictx.config.trainer import NOT_OFFERED
-from musictx.config.values import converted, expand_home, parse_brackets, types_of
+from musictx.config.values import convert, expand_home, parse_brackets, types_of
 from musictx.errors import ConfigError, shown
 from musictx.files import check_writable
 
@@ -64,7 +64,7 @@ def make_config(
             option, name, value = outer, outer, {option.removeprefix(f"{outer}."): value}
         elif option not in fields:
             raise ConfigError(unknown_option(command, name))
-        value = converted(name, fields[option], value)
+        value = convert(name, fields[option], value)
         if fields[option].metadata["path"]:
             check_path(name, fields[option], value)
         if option in free:  # a dict changes only its own keys

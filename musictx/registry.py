@@ -63,7 +63,7 @@ ATTENTION = Table(
     chunked="musictx.speed.chunked",
 )
 #: The implementation for a single query over earlier keys, which those above lack.
-DECODING = Table(decode="musictx.speed.decode")
+DECODING = Table(decode="musictx.speed.single_query")
 #: Classes that let the layers process a group of ids as one token (``model.transformer``).
 GROUPS = Table(cascade="musictx.songs.grouped:Cascade")
 #: Faster implementations of a step of decoding for ``sampling.engine.Decoder``, in order of

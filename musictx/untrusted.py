@@ -28,7 +28,7 @@ from musictx.attention.positions.coordinates import token_coordinates
 from musictx.errors import UserError, reason, shown
 from musictx.files import largest
 from musictx.model.config import NetworkConfig
-from musictx.model.features import chosen, with_tokens
+from musictx.model.features import complete_features, user_options
 from musictx.model.rounding import SCALES
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.tokenizer import Tokenizer
@@ -161,7 +161,7 @@ def _check_feature(feature: Mapping[str, Any], tokenizer: Tokenizer) -> None:
     if not isinstance(feature.get("name"), str):
         raise _wrong("features", feature, "a name for each")
     check_import(feature["name"], "model.features")
-    (expected,) = to_json_types(with_tokens(chosen([feature]), tokenizer))
+    (expected,) = to_json_types(complete_features(user_options([feature]), tokenizer))
     if expected | feature != expected:
         raise _wrong("features", feature, "the arguments that follow from the tokens")
 

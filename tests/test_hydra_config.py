@@ -23,7 +23,7 @@ from musictx.config import SamplingConfig
 from musictx.config.position import HuangConfig
 from musictx.errors import UserError
 from musictx.hydra_config import finetuning
-from musictx.hydra_config.words import normalise, quote, split
+from musictx.hydra_config.overrides import normalise, quote, split
 from musictx.notes import Score
 from musictx.tokens.build import build
 

@@ -14,7 +14,7 @@ from musictx import api, cli, options
 from musictx.chorale import app as chorale
 from musictx.config.checks import options as options_of
 from musictx.config.values import types_of
-from musictx.mcp import work
+from musictx.mcp import calls
 from musictx.mcp.places import Places
 from musictx.mcp.tools import TOOLS
 from musictx.studio.config import StudioConfig
@@ -114,7 +114,7 @@ def test_the_command_line_python_the_studio_and_mcp_make_the_same_configuration(
     tool = "continue" if command == "generate" else command
     file = {MUSIC[command]: "ode_to_joy", "seed": 3, "model": "piano"}
     if set(short) <= {*TOOLS[tool].options}:
-        mcp = work.config_of(tool, {**file, **short}, Places(tmp_path))
+        mcp = calls.config_of(tool, {**file, **short}, Places(tmp_path))
         same = {"model": mcp.model, "out": mcp.out, "seed": 3, MUSIC[command]: "ode_to_joy"}
         assert mcp == replace(typed, **same)
     else:
@@ -133,7 +133,7 @@ def test_the_command_line_python_the_studio_and_mcp_make_the_same_configuration(
 )
 def test_the_same_request_makes_the_same_notes(tool, values, only_tiny, tmp_path, monkeypatch):
     """Those of the studio: tests/studio/test_takes.py."""
-    monkeypatch.setattr(work, "run_isolated", lambda function, *given, limits: function(*given))
+    monkeypatch.setattr(calls, "run_isolated", lambda function, *given, limits: function(*given))
     command, values = TOOLS[tool].command, {"model": "piano", "seed": 3} | values
     file = musictx.write(waltz(bars=3), tmp_path / "song.mid")
     music = {} if tool == "generate" else {MUSIC[command]: str(file)}
@@ -149,6 +149,6 @@ def test_the_same_request_makes_the_same_notes(tool, values, only_tiny, tmp_path
     (sample,) = getattr(musictx, command)(**named)
     assert musictx.read(musictx.to_bytes(sample)) == notes
 
-    config = work.config_of(tool, music | values, Places(tmp_path / "mcp"))
-    (piece,) = work.perform(command, config, lambda *_: None)["pieces"]
+    config = calls.config_of(tool, music | values, Places(tmp_path / "mcp"))
+    (piece,) = calls.perform(command, config, lambda *_: None)["pieces"]
     assert musictx.read(piece["files"][0]) == notes

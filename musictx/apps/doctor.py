@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from musictx import attention, bundle, registry, shipped
-from musictx.apps.results import say
+from musictx.apps.results import print_line
 from musictx.attention import api
 from musictx.attention.job import Job, Setting
 from musictx.attention.terms import Axis, Span, Terms
@@ -36,7 +36,7 @@ def run(config: NoOptions) -> None:
     model = bundle.load(shipped.models()["piano"], device=str(device)).model
     checks = [(name, registry.load(path)()) for name, path in sorted(registry.CHECKS.items())]
     for title, text in (*_machine(), *checks, *_implementations(device, model)):
-        say(f"{title:<11} {text}")
+        print_line(f"{title:<11} {text}")
     failed = [
         f"{name} in {str(dtype).removeprefix('torch.')}"
         for dtype, max_error in MAX_ERROR.items()
@@ -48,8 +48,8 @@ def run(config: NoOptions) -> None:
             f"self-test: attention on this machine is wrong: {', '.join(failed)}; use "
             "model.attention=reference, and report this output"
         )
-    say(f"{'self-test':<11} attention and its gradients are correct")
-    say(f"{'':<11} {_composing_speed(model)}")
+    print_line(f"{'self-test':<11} attention and its gradients are correct")
+    print_line(f"{'':<11} {_composing_speed(model)}")
 
 
 def _machine() -> Iterator[tuple[str, str]]:

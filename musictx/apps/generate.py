@@ -18,9 +18,9 @@ from musictx.apps.results import (
     fresh_seed,
     notify_about_beats,
     on_beats,
+    print_line,
     read_music,
     report,
-    say,
     suits_bars,
 )
 from musictx.bundle import Bundle
@@ -32,6 +32,7 @@ from musictx.notes import Score
 from musictx.progress import progress as show_progress
 from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
+from musictx.sampling.constants import USUAL_SECONDS
 from musictx.sampling.constraints import Penalty
 from musictx.sampling.continuation import to_bar_line
 from musictx.sampling.events import Event, OnEvent
@@ -40,7 +41,6 @@ from musictx.sampling.primer import Primer, encode_primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.sample import Sample
 from musictx.sampling.stream import Stream
-from musictx.sampling.strengths import USUAL_SECONDS
 
 
 def generate(
@@ -89,7 +89,7 @@ def run(config: GenerateConfig) -> list[Result]:
     return sorted(map(report, results(config)), key=lambda result: result.number)
 
 
-def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
+def results(config: GenerateConfig, notice: Notice = print_line) -> Iterator[Result]:
     """Write each piece as soon as it is composed, and yield its result. Before the first one,
     ``notice`` is called with warnings for the user.
 

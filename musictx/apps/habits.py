@@ -22,7 +22,7 @@ from musictx.data.statistics import (
 from musictx.data.statistics import habit as measure_habit
 from musictx.notes import DRUMS, Score
 from musictx.pedal import fold_sustain
-from musictx.sampling.strengths import (
+from musictx.sampling.constants import (
     FEWEST_NOTES,
     NEAR_SECONDS,
     NOTES_PER_MELODY_NOTE,

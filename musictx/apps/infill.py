@@ -28,9 +28,9 @@ from musictx.apps.results import (
     describe_new_notes,
     notify_about_beats,
     on_beats,
+    print_line,
     read_music,
     report,
-    say,
     suits_bars,
 )
 from musictx.apps.tasks import Task, task_of
@@ -42,13 +42,13 @@ from musictx.notes import DRUMS, Score
 from musictx.progress import progress as show_progress
 from musictx.sampling import composer, timeline
 from musictx.sampling.composer import Progress
+from musictx.sampling.constants import SEMITONES_LOWER
 from musictx.sampling.event_infill import EventInfill
 from musictx.sampling.events import FinishNotes, OnEvent
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.infill import Brief, Infill
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering, has_controls, no_bars_message, no_controls_message
-from musictx.sampling.strengths import SEMITONES_LOWER
 from musictx.tokens import controls
 
 
@@ -323,7 +323,9 @@ def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
     return [report(result) for result in results(config)]
 
 
-def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Iterator[Result]:
+def results(
+    config: InfillConfig | AccompanyConfig, notice: Notice = print_line
+) -> Iterator[Result]:
     """Write each version as soon as it is composed, and yield its result. Before the first one,
     ``notice`` is called with warnings for the user."""
     if isinstance(config, InfillConfig):

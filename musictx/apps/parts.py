@@ -27,7 +27,7 @@ from musictx.errors import UserError
 from musictx.likelihood import log_likelihood
 from musictx.notes import DRUMS, Score
 from musictx.sampling import timeline
-from musictx.sampling.strengths import FEWEST_NOTES
+from musictx.sampling.constants import FEWEST_NOTES
 from musictx.shipped import models
 
 #: First General MIDI program of a family -> the program that represents this family in the corpus

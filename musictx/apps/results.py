@@ -14,7 +14,7 @@ import numpy as np
 from musictx import files, formats, registry, shipped
 from musictx.bundle import Bundle, load
 from musictx.chords import is_chart
-from musictx.config.composing import WRITERS, ModelFolder, Written
+from musictx.config.composing import WRITERS, ModelFolder, WritingOptions
 from musictx.config.limits import Limits
 from musictx.errors import UserError
 from musictx.grid import grid_of, without_beats
@@ -47,7 +47,7 @@ class Result:
     remarks: tuple[str, ...]
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """Print a line at once."""
     print(line, flush=True)
 
@@ -56,14 +56,14 @@ def report(result: Result) -> Result:
     """Print the files of a result and the remarks on it."""
     music, *renderings = result.paths
     for path in renderings:
-        say(str(path))
+        print_line(str(path))
     for remark in result.remarks:
-        say(f"{music}: {remark}")
+        print_line(f"{music}: {remark}")
     return result
 
 
 def read_music(
-    path: str, option: str, limits: Limits, repeats: bool = True, notice: Notice = say
+    path: str, option: str, limits: Limits, repeats: bool = True, notice: Notice = print_line
 ) -> Score:
     """Read a MIDI or MusicXML file, or an example that comes with musictx, by its name.
 
@@ -87,7 +87,7 @@ def on_beats(bundle: Bundle, quantise: str) -> bool:
     return bundle.tokenizer.beats or quantise != "none"
 
 
-def suits_bars(request: Written, score: Score | None) -> bool:
+def suits_bars(request: WritingOptions, score: Score | None) -> bool:
     """Whether a model with bar tokens suits ``request`` for the music ``score``, or for new music.
 
     It does if the request has options that need bars or instruments other than a piano, or if
@@ -123,7 +123,7 @@ def notify_about_beats(score: Score, notice: Notice) -> None:
 
 
 def choose_model(
-    model: ModelFolder, tokenizer: str | None, notice: Notice = say, in_bars: bool = False
+    model: ModelFolder, tokenizer: str | None, notice: Notice = print_line, in_bars: bool = False
 ) -> Path:
     """Return the folder of the ``model``; if its path is None, choose a model
     (:func:`.shipped.find_latest`) and call ``notice`` with it.
@@ -180,9 +180,9 @@ class Work:
     @classmethod
     def of(
         cls,
-        config: Written,
+        config: WritingOptions,
         source: str | None,
-        notice: Notice = say,
+        notice: Notice = print_line,
         in_bars: bool = False,
         *,
         done: str,

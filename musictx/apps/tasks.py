@@ -18,7 +18,7 @@ from musictx.config.checks import require
 from musictx.errors import UserError, shown
 from musictx.grid import in_time
 from musictx.notes import Score, skyline
-from musictx.sampling.strengths import FEWEST_NOTES, NEAR_SECONDS
+from musictx.sampling.constants import FEWEST_NOTES, NEAR_SECONDS
 from musictx.tokens.controls import measure_controls
 
 #: The most seconds from the end of the file to the end of a gap.

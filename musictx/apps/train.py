@@ -22,7 +22,7 @@ from musictx.training import ranks, report, run_folder
 from musictx.training.callbacks import averaged
 from musictx.training.network import build_model, freeze, model_from_init
 from musictx.training.progress import duration
-from musictx.training.ranks import say
+from musictx.training.ranks import print_once
 from musictx.training.run import Run
 from musictx.training.run_folder import RunFolder
 from musictx.training.signals import Stopped
@@ -61,7 +61,7 @@ def run(config: TrainConfig) -> Trained:
         tokenizer, model = make_network(config)
         prepared = prepare(config.corpus, tokenizer)
         if not prepared.up_to_date:
-            say(str(prepared))
+            print_once(str(prepared))
         shards = prepared.shards
 
         # 2. The run folder: new, to resume, or finished
@@ -75,21 +75,21 @@ def run(config: TrainConfig) -> Trained:
             folder.check(config, fingerprints)
         was_new, state = folder.is_new, folder.state(config)
         if state.is_finished:
-            say(
+            print_once(
                 f"already trained: {path} has {state.step:,} steps ({duration(state.seconds)}); "
                 f"to train on, give out={path} and a larger trainer.max_steps or "
                 f"trainer.max_time; to start again, another out=\nmodel   {folder.model}"
             )
             return Trained(folder.model, state.validation_loss, state.step)
         if state.step:
-            say(f"resume  at step {state.step:,} from {folder.last}")
+            print_once(f"resume  at step {state.step:,} from {folder.last}")
 
         # 3. LightningModule, data module, callbacks and Trainer
         training = Run(config, folder, shards, tokenizer, model)
         trainer = training.trainer
         if is_first:
             folder.begin(config, fingerprints)
-        say(report.header(training))
+        print_once(report.header(training))
 
         # 4. Training
         stack.callback(ranks.destroy_process_group)
@@ -109,11 +109,11 @@ def run(config: TrainConfig) -> Trained:
 
         # 5. The model folder
         if is_trial:
-            say("fast_dev_run: training and validation work; no run folder was written")
+            print_once("fast_dev_run: training and validation work; no run folder was written")
             return Trained(None, training.validation_loss(), trainer.global_step)
         if trainer.is_global_zero:
             training.save_best_model()
-            say(report.summary(training, initial_loss))
+            print_once(report.summary(training, initial_loss))
         return Trained(folder.model, training.validation_loss(), trainer.global_step)
 
 
@@ -127,7 +127,7 @@ def make_network(config: TrainConfig) -> tuple[Tokenizer, MusicTransformer]:
         if config.freeze:
             freeze(model, config.freeze)
             changes += f"; the first {config.freeze} of {len(model.blocks)} layers are frozen"
-        say(
+        print_once(
             f"init    {loaded.folder}: its weights, and its tokenizer, model and position "
             f"settings instead of those given here{changes}"
         )
@@ -145,7 +145,7 @@ def exit_after_signal(training: Run) -> NoReturn:
         if stop.agreed and not training.folder.model.is_dir():
             with averaged(training.trainer):
                 training.save_model()
-        say(report.stopped(training))
+        print_once(report.stopped(training))
     if training.trainer.local_rank:
         raise SystemExit(0)
     if stop.received == signal.SIGTERM:

@@ -13,8 +13,8 @@ it. Optional components (:mod:`musictx.registry`) add modules with ``attend`` an
 ``musictx.attention.terms`` and other modules, not from ``musictx.attention``. Before its first use
 ``auto`` tests an implementation on a few tokens (:func:`works`).
 
-A single query over earlier keys, as in generation, is computed by speed/decode.py for ``auto`` and
-for the optional implementations.
+A single query over earlier keys, as in generation, is computed by speed/single_query.py for
+``auto`` and for the optional implementations.
 """
 
 from __future__ import annotations

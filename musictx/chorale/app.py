@@ -9,7 +9,15 @@ from typing import Any
 
 from musictx import musicxml
 from musictx.api import EXCLUDED, Music, check_function, check_seed, load_model, to_score
-from musictx.apps.results import Notice, Result, Work, check_notation, read_music, report, say
+from musictx.apps.results import (
+    Notice,
+    Result,
+    Work,
+    check_notation,
+    print_line,
+    read_music,
+    report,
+)
 from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
 from musictx.chorale import voice_leading
@@ -67,7 +75,7 @@ def run(config: HarmoniseConfig) -> list[Result]:
     return [report(result) for result in results(config)]
 
 
-def results(config: HarmoniseConfig, notice: Notice = say) -> Iterator[Result]:
+def results(config: HarmoniseConfig, notice: Notice = print_line) -> Iterator[Result]:
     """Compose, write and yield each piece; ``notice`` is called with remarks for the user."""
     if config.melody is None:
         raise UserError("melody: missing; give a melody, such as `musictx harmonise tune.mid`")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from musictx.config.checks import option
-from musictx.config.composing import WithMelody, WithParticles, Written
+from musictx.config.composing import MelodyOptions, ParticleOptions, WritingOptions
 from musictx.config.sampling import TokenSampling
 
 #: From high to low.
@@ -14,7 +14,7 @@ VOICES = ("soprano", "alto", "tenor", "bass")
 
 
 @dataclass
-class HarmoniseConfig(WithMelody, WithParticles, Written):
+class HarmoniseConfig(MelodyOptions, ParticleOptions, WritingOptions):
     """musictx harmonise: a melody -> four voices, by a model of chorales."""
 
     tokenizer: ClassVar[str | None] = "chorale"

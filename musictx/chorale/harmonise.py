@@ -16,10 +16,10 @@ import numpy as np
 import torch
 
 from musictx.chorale import voice_leading
+from musictx.chorale.constants import MARGIN_BEATS, MAX_TRIES, MAX_TRIES_PER_BEAT
 from musictx.chorale.grid import PER_QUARTER, VOICES, Grid
 from musictx.chorale.particles import decode_piece, run_filter
 from musictx.chorale.rules import Form
-from musictx.chorale.strengths import MARGIN_BEATS, MAX_TRIES, MAX_TRIES_PER_BEAT
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import TokenSampling
 from musictx.likelihood import losses

@@ -26,9 +26,9 @@ import torch
 from torch import Tensor
 
 from musictx.chorale import voice_leading
+from musictx.chorale.constants import RESAMPLE_BELOW
 from musictx.chorale.grid import SILENCE, VOICES, Grid, last_change
 from musictx.chorale.rules import ChoraleIdiom, Form, PartialPieces, fault_costs
-from musictx.chorale.strengths import RESAMPLE_BELOW
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import SamplingConfig, TokenSampling
 from musictx.errors import UserError

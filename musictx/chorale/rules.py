@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.chorale import voice_leading
+from musictx.chorale.constants import AWAY_FROM_TONIC, END_GAIN_PER_BAR, USUAL_BARS
 from musictx.chorale.grid import SILENCE, STEP_SECONDS, VOICES, fill_ties, last_change
-from musictx.chorale.strengths import AWAY_FROM_TONIC, END_GAIN_PER_BAR, USUAL_BARS
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import Tune
 from musictx.config import SamplingConfig

@@ -16,7 +16,7 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
-from musictx.config.values import Bounds, converted
+from musictx.config.values import Bounds, convert
 from musictx.errors import ConfigError, UserError, reason, shown
 
 
@@ -93,7 +93,7 @@ MOST_SAMPLES = 100_000
 
 class CheckedOptions:
     """The base class of all dataclasses of options. ``__init__`` converts and checks the values
-    (:func:`musictx.config.values.converted`). Errors name the option ``prefix.option``, with the
+    (:func:`musictx.config.values.convert`). Errors name the option ``prefix.option``, with the
     ``prefix`` of the subclass: ``class SamplingConfig(CheckedOptions, prefix="sampling")``.
     """
 
@@ -105,7 +105,7 @@ class CheckedOptions:
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):  # type: ignore[arg-type]
             if f.metadata and not has_parts(f):
-                setattr(self, f.name, converted(self._dotted(f.name), f, getattr(self, f.name)))
+                setattr(self, f.name, convert(self._dotted(f.name), f, getattr(self, f.name)))
         self.check()
 
     def check(self) -> None:
@@ -124,7 +124,7 @@ def cli_name(name: str, field: dataclasses.Field) -> str:
     return field.metadata.get("alias") or name
 
 
-def imported(name: str, target: str, base: type | None = None) -> Any:
+def import_class(name: str, target: str, base: type | None = None) -> Any:
     """Import and return ``target``, the value ``module:Class`` of the option ``name``; the module
     may be in the current folder.
 
@@ -147,9 +147,7 @@ def imported(name: str, target: str, base: type | None = None) -> Any:
     return cls
 
 
-def instance(
-    name: str, target: str, kind: Callable[..., Any], /, *given: Any, **options: Any
-) -> Any:
+def create(name: str, target: str, kind: Callable[..., Any], /, *given: Any, **options: Any) -> Any:
     """Return ``kind(*given, **options)``; ``kind`` is the class that ``target``, the value of the
     option ``name``, stands for. Raises :class:`ConfigError` about ``name`` if the class, which may
     be a user's own, raises any exception but a :class:`UserError`."""

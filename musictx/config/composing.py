@@ -29,7 +29,7 @@ class ModelFolder(CheckedOptions, prefix="model"):
 
 
 @dataclass
-class OnDevice(CheckedOptions):
+class DeviceOptions(CheckedOptions):
     """The option of commands that compute with torch. Whether the device exists is checked when it
     is used."""
 
@@ -41,14 +41,14 @@ class OnDevice(CheckedOptions):
 
 
 @dataclass
-class WithModel(OnDevice):
+class ModelOptions(DeviceOptions):
     """The options of commands that use a trained model."""
 
     model: ModelFolder = field(default_factory=ModelFolder)
 
 
 @dataclass
-class Primed(CheckedOptions):
+class PrimerOptions(CheckedOptions):
     """The option of commands that continue a primer."""
 
     primer_seconds: float | None = option(
@@ -57,7 +57,7 @@ class Primed(CheckedOptions):
 
 
 @dataclass
-class WithMelody(CheckedOptions):
+class MelodyOptions(CheckedOptions):
     """The option of commands that compose to a melody."""
 
     melody: str | None = option(
@@ -68,7 +68,7 @@ class WithMelody(CheckedOptions):
 
 
 @dataclass
-class WithParticles(CheckedOptions):
+class ParticleOptions(CheckedOptions):
     """The option of commands that harmonise."""
 
     particles: int = option(
@@ -77,14 +77,14 @@ class WithParticles(CheckedOptions):
 
 
 @dataclass
-class ReadsFiles(CheckedOptions):
+class ReadingOptions(CheckedOptions):
     """The option of commands that read music."""
 
     limits: Limits = option(Limits, HELP, rare=True)
 
 
 @dataclass
-class ReadsNotation(ReadsFiles):
+class NotationOptions(ReadingOptions):
     """The options of commands that read a MIDI or MusicXML file."""
 
     repeats: bool = option(
@@ -93,7 +93,7 @@ class ReadsNotation(ReadsFiles):
 
 
 @dataclass
-class Composing(WithModel, ReadsFiles):
+class ComposingOptions(ModelOptions, ReadingOptions):
     """The options of all composing commands.
 
     tokenizer  the tokenizer of the models that can run the command; None for any
@@ -110,7 +110,7 @@ class Composing(WithModel, ReadsFiles):
 
 
 @dataclass
-class Written(Composing, ReadsNotation):
+class WritingOptions(ComposingOptions, NotationOptions):
     """The options of commands that write pieces to files."""
 
     samples: int = option(
@@ -130,7 +130,7 @@ class Written(Composing, ReadsNotation):
 
 
 @dataclass
-class Steered(Written):
+class SteeringOptions(WritingOptions):
     """The options of commands with controls of the new notes. Loudness, register and polyphony need
     a model with control tokens. Density (``sampling.density``) works without them, except for
     chorales."""

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from musictx.config.checks import DAY, MOST_SAMPLES, option
-from musictx.config.composing import MOST_AT_ONCE, Primed, Steered, WithMelody
+from musictx.config.composing import MOST_AT_ONCE, MelodyOptions, PrimerOptions, SteeringOptions
 
 #: The default length of a loop, bars.
 LOOP_BARS = 8
 
 
 @dataclass
-class GenerateConfig(Primed, Steered):
+class GenerateConfig(PrimerOptions, SteeringOptions):
     """The options of ``musictx generate``: new pieces, or continuations of a primer."""
 
     primer: str | list[str] | None = option(
@@ -109,7 +109,7 @@ class GenerateConfig(Primed, Steered):
 
 
 @dataclass
-class InfillConfig(Steered):
+class InfillConfig(SteeringOptions):
     """The options of ``musictx infill``: recompose some bars of a file, and keep the rest."""
 
     file: str | None = option(
@@ -129,7 +129,7 @@ class InfillConfig(Steered):
 
 
 @dataclass
-class AccompanyConfig(WithMelody, Steered):
+class AccompanyConfig(MelodyOptions, SteeringOptions):
     """The options of ``musictx accompany``: an accompaniment for a melody or for chords."""
 
     melody_track: str | None = option(

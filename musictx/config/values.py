@@ -49,13 +49,13 @@ class Bounds(NamedTuple):
         return " and ".join(f"{word} {bound:.10g}" for word, bound in pairs if bound is not None)
 
 
-def converted(name: str, field: dataclasses.Field, value: Any, type_name: str = "") -> Any:
-    """Return ``value`` converted to the first of the option's types for which this is possible. The
+def convert(name: str, field: dataclasses.Field, value: Any, type_name: str = "") -> Any:
+    """Convert ``value`` to the first of the option's types for which this is possible. The
     option has the name ``name``, and the types of ``field`` or, if it is not "", ``type_name``.
 
     Text is parsed, a numpy number becomes a Python number, and a word ("dense") becomes its number.
-    A list for a text option is joined with commas. ``~`` in a file name is expanded. Converting a
-    converted value changes nothing.
+    A list for a text option is joined with commas. ``~`` in a file name is expanded. The function
+    is idempotent.
 
     Raises :class:`ConfigError` "name=value: expected ..." for a value of another type, or outside
     the bounds, choices or pattern of ``field``.
@@ -70,7 +70,7 @@ def converted(name: str, field: dataclasses.Field, value: Any, type_name: str = 
         value = parse_brackets(value)
     if types[0].startswith("dict[") and isinstance(value, Mapping):
         value_type = types[0].removeprefix("dict[str, ").removesuffix("]")
-        return {str(k): converted(f"{name}.{k}", field, v, value_type) for k, v in value.items()}
+        return {str(k): convert(f"{name}.{k}", field, v, value_type) for k, v in value.items()}
     if types[0] == "str" and isinstance(value, list | tuple) and len(value) < 2:
         value = value[0] if value else ""  # an empty text is rejected below
     for kind in types:

@@ -21,7 +21,7 @@ import numpy as np
 
 from musictx import formats
 from musictx.config import CorpusConfig, Limits
-from musictx.config.checks import imported, instance
+from musictx.config.checks import create, import_class
 from musictx.config.corpus import CORPORA
 from musictx.data.shards import SPLITS
 from musictx.errors import ConfigError, UserError, shown
@@ -90,7 +90,7 @@ def find(config: CorpusConfig) -> Corpus:
         raise UserError(
             f"corpus.path={shown(config.path)}: expected a single path for corpus={config.name}"
         )
-    corpus: Corpus = instance("corpus.name", config.name, corpus_class, config.path)
+    corpus: Corpus = create("corpus.name", config.name, corpus_class, config.path)
     required = ("label", "published", "read", "identity", "items", "__len__")
     missing = [name for name in required if not hasattr(corpus, name)]
     if missing:
@@ -107,7 +107,7 @@ def needs_path(name: str) -> bool:
 
 
 def _corpus_class(name: str) -> Any:
-    return imported("corpus.name", CORPORA.get(name, name))
+    return import_class("corpus.name", CORPORA.get(name, name))
 
 
 def canonical(description: Any) -> bytes:

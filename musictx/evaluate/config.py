@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from musictx import registry
 from musictx.config.checks import DAY, LARGEST_SEED, MOST_SAMPLES, option
-from musictx.config.composing import WithModel, WithParticles
+from musictx.config.composing import ModelOptions, ParticleOptions
 from musictx.config.corpus import CorpusConfig
 from musictx.config.sampling import SamplingConfig
 
@@ -15,7 +15,7 @@ TASKS = ("free", "continue", "infill", "vary", "accompany", *registry.TASKS)
 
 
 @dataclass
-class Measuring(WithModel):
+class Measuring(ModelOptions):
     """The options of both commands: a model and a corpus."""
 
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
@@ -45,7 +45,7 @@ class EvaluateConfig(Measuring):
 
 
 @dataclass
-class CompareConfig(WithParticles, Measuring):
+class CompareConfig(ParticleOptions, Measuring):
     """The options of ``musictx compare``: samples compared with real music."""
 
     samples: str | None = option(

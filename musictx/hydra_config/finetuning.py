@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from musictx import shipped
 from musictx.config import TokenizerConfig
 from musictx.errors import UserError
-from musictx.hydra_config.words import split
+from musictx.hydra_config.overrides import split
 from musictx.options import QUOTED, make_config
 
 #: Options and groups of options that determine how training begins.

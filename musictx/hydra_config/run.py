@@ -22,7 +22,7 @@ from musictx.config.checks import default_of
 from musictx.config.trainer import LIGHTNING_FLAGS
 from musictx.errors import ConfigError, UserError, reason, shown
 from musictx.hydra_config import finetuning
-from musictx.hydra_config.words import normalise
+from musictx.hydra_config.overrides import normalise
 from musictx.options import make_config
 
 

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 from musictx.apps import generate
-from musictx.apps.results import choose_model, fresh_seed, read_music, say
+from musictx.apps.results import choose_model, fresh_seed, print_line, read_music
 from musictx.bundle import Bundle, load
 from musictx.config import GenerateConfig
 from musictx.live import ports
@@ -35,7 +35,7 @@ def run(config: PlayConfig) -> PlayReport:
         try:
             play(stream, output, programs=_has_programs(bundle), report=report)
         finally:
-            say(str(report))
+            print_line(str(report))
     return report
 
 
@@ -49,7 +49,7 @@ def run_jam(config: JamConfig) -> int:
             return generate.stream(bundle, request, primer, seed=[seed, answer_number])
 
         compose(None, 0)  # an unsuitable model fails here, not at the first answer
-        say("listening; play, and pause for an answer (Ctrl-C ends)")
+        print_line("listening; play, and pause for an answer (Ctrl-C ends)")
         return jam(source, output, compose, config, programs=_has_programs(bundle))
 
 
@@ -73,7 +73,7 @@ def _open(config: LiveConfig) -> Iterator[tuple[Bundle, Any, int]]:
             bundle = load(choose_model(config.model, config.tokenizer), config.device)
             seed = fresh_seed() if config.seed is None else config.seed
             if config.seed is None:
-                say(f"seed: {seed}")
+                print_line(f"seed: {seed}")
             yield bundle, output, seed
     finally:
         signal.signal(signal.SIGTERM, previous_handler)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from musictx.config.checks import DAY, option
-from musictx.config.composing import Composing, Primed
+from musictx.config.composing import ComposingOptions, PrimerOptions
 from musictx.config.sampling import SamplingConfig
 
 
 @dataclass
-class LiveConfig(Composing):
+class LiveConfig(ComposingOptions):
     """Options that play and jam share."""
 
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
@@ -20,7 +20,7 @@ class LiveConfig(Composing):
 
 
 @dataclass
-class PlayConfig(Primed, LiveConfig):
+class PlayConfig(PrimerOptions, LiveConfig):
     """musictx play: compose music and play it while it is composed."""
 
     primer: str | None = option(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from mido.ports import BaseOutput
 
-from musictx.apps.results import say
+from musictx.apps.results import print_line
 from musictx.errors import UserError
 from musictx.live.config import JamConfig
 from musictx.live.player import play
@@ -113,7 +113,7 @@ def jam(
         try:
             stream = compose(recorder.score(), answers)
         except UserError as error:  # the model's tokens can express none of these notes
-            say(str(error))
+            print_line(str(error))
             answered_count, is_requested = recorder.count, False
             continue
         with stream:
@@ -134,4 +134,4 @@ def jam(
                 on_event=record_event,
             )
             recorder.end_answer(time.monotonic())
-            say(f"answer {answers}: {report}")
+            print_line(f"answer {answers}: {report}")

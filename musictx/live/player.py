@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import mido
 from mido.ports import BaseOutput
 
-from musictx.apps.results import say
+from musictx.apps.results import print_line
 from musictx.notes import DRUMS
 from musictx.sampling.stream import Event, Stream
 
@@ -152,7 +152,7 @@ def play(
             if can_halve and is_behind and now - last_halving > SECONDS_BETWEEN_HALVINGS:
                 last_halving = now
                 stream.context = max(SHORTEST_CONTEXT, stream.context // 2)
-                say(f"composing falls behind: the model's context is now {stream.context} tokens")
+                print_line(f"composing falls behind: the context is now {stream.context} tokens")
             composed_event = next(stream, None)
             if composed_event is None:
                 is_complete = True

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from musictx.config.checks import option
-from musictx.config.composing import OnDevice
+from musictx.config.composing import DeviceOptions
 
 
 @dataclass
-class McpConfig(OnDevice):
+class McpConfig(DeviceOptions):
     """The options of ``musictx mcp``: the commands as tools of an assistant."""
 
     out: str = option(

@@ -10,7 +10,7 @@ from typing import Any
 
 from musictx import __version__, files, shipped
 from musictx.errors import UserError
-from musictx.mcp import work
+from musictx.mcp import calls
 from musictx.mcp.config import McpConfig
 from musictx.mcp.places import Places
 from musictx.mcp.tools import INSTRUCTIONS, TOOLS
@@ -72,7 +72,7 @@ def server(places: Places, device: str = "auto") -> Any:
         except UserError as error:
             text = types.TextContent(type="text", text=" ".join(str(error).split()))
             return types.CallToolResult(content=[text], is_error=True)
-        text = types.TextContent(type="text", text=work.as_text(answer))
+        text = types.TextContent(type="text", text=calls.as_text(answer))
         return types.CallToolResult(content=[text], structured_content=answer)
 
     instructions = INSTRUCTIONS.format(examples=", ".join(shipped.examples()), out=places.out)
@@ -102,7 +102,7 @@ async def _perform(
             last_done, next_report = done, time.monotonic() + PROGRESS_SECONDS
 
     def answer() -> dict[str, Any]:
-        config = work.config_of(tool, arguments, places, device)
-        return work.perform(TOOLS[tool].command, config, progress)
+        config = calls.config_of(tool, arguments, places, device)
+        return calls.perform(TOOLS[tool].command, config, progress)
 
     return await to_thread.run_sync(answer, abandon_on_cancel=True)

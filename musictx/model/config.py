@@ -14,7 +14,7 @@ from typing import Any
 from musictx.attention import positions as schemes
 from musictx.attention.api import IMPLEMENTATIONS
 from musictx.attention.positions.coordinates import token_coordinates
-from musictx.model.features import chosen, with_tokens
+from musictx.model.features import complete_features, user_options
 from musictx.tokens.tokenizer import Tokenizer
 
 
@@ -91,13 +91,13 @@ class NetworkConfig:
         unused = {"gates": False, "first_values": False, "features": [], "group": 1}
         return {n: value for n, value in values.items() if n not in unused or value != unused[n]}
 
-    def chosen(self) -> dict[str, Any]:
-        """Return :meth:`plain` without what :func:`for_tokens` adds."""
+    def user_options(self) -> dict[str, Any]:
+        """Return :meth:`plain` without what :func:`complete_arguments` adds."""
         values = self.plain()
         if values["position"]["name"] == "two_d":
             values["position"].pop("coordinates", None)
         if "features" in values:
-            values["features"] = chosen(values["features"])
+            values["features"] = user_options(values["features"])
         return values
 
     def feature(self, name: str) -> dict[str, Any] | None:
@@ -113,7 +113,7 @@ def alignment(config: NetworkConfig, tokenizer: Tokenizer) -> int:
     return math.lcm(tokenizer.align, *periods)
 
 
-def for_tokens(arguments: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
+def complete_arguments(arguments: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
     """Return the ``arguments`` of a network, plus what follows from the tokenizer: the coordinates
     of ``two_d`` and the arguments of features.
 
@@ -124,5 +124,5 @@ def for_tokens(arguments: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, 
     if values["position"].get("name") == "two_d":
         coordinates = token_coordinates(tokenizer)
         values["position"] = {**values["position"], "coordinates": coordinates}
-    values["features"] = with_tokens(values.get("features", ()), tokenizer)
+    values["features"] = complete_features(values.get("features", ()), tokenizer)
     return values

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from musictx.config.checks import option
-from musictx.config.composing import ReadsFiles
+from musictx.config.composing import ReadingOptions
 from musictx.errors import UserError
 
 
 @dataclass
-class RenderConfig(ReadsFiles):
+class RenderConfig(ReadingOptions):
     """musictx render: music files -> WAV and piano-roll PNG."""
 
     files: list[str] = option([], "MIDI or MusicXML files; or folders of them", path="in")

@@ -18,8 +18,7 @@ import numpy as np
 
 from musictx import keys
 from musictx.notes import Score
-from musictx.sampling.constraints import RowConstraint
-from musictx.sampling.strengths import (
+from musictx.sampling.constants import (
     CHORD_BONUS,
     CHORD_SECONDS,
     CHORD_START,
@@ -30,6 +29,7 @@ from musictx.sampling.strengths import (
     SILENCE_START,
     STRIKE_PENALTY,
 )
+from musictx.sampling.constraints import RowConstraint
 from musictx.tokens.tokenizer import GrammarState, Tokenizer
 from musictx.tokens.vocab import EOS
 

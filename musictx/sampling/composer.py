@@ -14,6 +14,14 @@ from musictx.config import GenerateConfig
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling import engine
+from musictx.sampling.constants import (
+    FEWEST_NOTES,
+    MOST_ALIKE,
+    ROWS_AT_ONCE,
+    SHORTEST_SECONDS,
+    STALLED_SEGMENTS,
+    TRIES,
+)
 from musictx.sampling.constraints import Penalty
 from musictx.sampling.continuation import Continuation
 from musictx.sampling.events import FinishNotes, OnEvent, emit_all
@@ -24,14 +32,6 @@ from musictx.sampling.processors import Processor
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import Steering, has_controls, no_controls_message
-from musictx.sampling.strengths import (
-    FEWEST_NOTES,
-    MOST_ALIKE,
-    ROWS_AT_ONCE,
-    SHORTEST_SECONDS,
-    STALLED_SEGMENTS,
-    TRIES,
-)
 from musictx.tokens import controls
 from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.vocab import PAD

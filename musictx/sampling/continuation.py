@@ -20,6 +20,7 @@ from musictx.errors import UserError
 from musictx.grid import grid_of
 from musictx.notes import Score
 from musictx.sampling import cadence, timeline
+from musictx.sampling.constants import OVERLAP_QUARTERS, SHORTEST_SECONDS, TOKENS_PER_SECOND
 from musictx.sampling.constraints import Constraint, GrammarRow, Penalty, RowPenalty, to_batch
 from musictx.sampling.events import Event, FinishNotes, emit_all
 from musictx.sampling.idiom import idiom_of
@@ -28,7 +29,6 @@ from musictx.sampling.processors import Processor
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering, no_bars_message
-from musictx.sampling.strengths import OVERLAP_QUARTERS, SHORTEST_SECONDS, TOKENS_PER_SECOND
 from musictx.tokens.controls import HERE
 from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.vocab import BOS, CUT, EOS

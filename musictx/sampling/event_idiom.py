@@ -13,6 +13,13 @@ from functools import partial
 import numpy as np
 
 from musictx.data.statistics import RESTRUCK_SECONDS, WINDOW_SECONDS
+from musictx.sampling.constants import (
+    POLYPHONY_GAIN,
+    REPETITION_GAIN,
+    REPETITION_STRIKES,
+    REQUESTED_GAIN,
+    USUAL_GAIN,
+)
 from musictx.sampling.constraints import RowConstraint, RowPenalty
 from musictx.sampling.idiom import Idiom
 from musictx.sampling.penalties import (
@@ -24,13 +31,6 @@ from musictx.sampling.penalties import (
 )
 from musictx.sampling.region import Region
 from musictx.sampling.repetition import MelodyRepetition, Reprise
-from musictx.sampling.strengths import (
-    POLYPHONY_GAIN,
-    REPETITION_GAIN,
-    REPETITION_STRIKES,
-    REQUESTED_GAIN,
-    USUAL_GAIN,
-)
 from musictx.tokens import events as ev
 from musictx.tokens.stream import Velocities
 from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer

@@ -18,9 +18,9 @@ import numpy as np
 from musictx.bundle import Bundle
 from musictx.data.statistics import WINDOW_SECONDS
 from musictx.notes import DRUMS
+from musictx.sampling.constants import AHEAD_SHARE, PAST_SHARE, SEGMENT_SECONDS
 from musictx.sampling.infill import Brief, GivenRow, Infill, NewNotes
 from musictx.sampling.penalties import pitch_set
-from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE, SEGMENT_SECONDS
 from musictx.tokens import events as ev
 from musictx.tokens.controls import HERE, IDS_AROUND, build_window
 from musictx.tokens.grammar import PerformanceState

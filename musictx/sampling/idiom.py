@@ -18,6 +18,7 @@ from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
 from musictx.sampling import cadence
+from musictx.sampling.constants import LONGEST_SECONDS, SHORTEST_SECONDS, USUAL_SECONDS
 from musictx.sampling.constraints import Penalty, RowPenalty, forbidding
 from musictx.sampling.penalties import Opening, instruments, limits_pitches, pitch_set, refuse
 from musictx.sampling.primer import Plan, Primer
@@ -25,7 +26,6 @@ from musictx.sampling.processors import Processor, of_sampling
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import has_controls, no_bars_message
-from musictx.sampling.strengths import LONGEST_SECONDS, SHORTEST_SECONDS, USUAL_SECONDS
 from musictx.tokens.controls import control_prefix
 from musictx.tokens.tokenizer import GrammarState, Tokenizer, programs_of_ids
 from musictx.tokens.vocab import Vocabulary

@@ -28,12 +28,12 @@ from musictx.bundle import Bundle
 from musictx.config import SamplingConfig
 from musictx.data.statistics import CorpusStats, Habit
 from musictx.notes import DRUMS, Score
+from musictx.sampling.constants import FEWEST_NOTES
 from musictx.sampling.constraints import Constraint, RowConstraint, RowPenalty, to_batch
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region
 from musictx.sampling.steer import Steering
-from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.tokens.controls import CONTROLS
 from musictx.tokens.stream import CHORD
 from musictx.tokens.tokenizer import GrammarState

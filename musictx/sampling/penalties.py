@@ -23,9 +23,9 @@ from musictx.config import SamplingConfig, scales
 from musictx.data.statistics import WINDOW_SECONDS
 from musictx.errors import ConfigError, UserError
 from musictx.notes import DRUMS, pitched
+from musictx.sampling.constants import FEWEST_NOTES, LOUDNESS_GAIN, REGISTER_GAIN
 from musictx.sampling.constraints import RowConstraint, RowPenalty, forbidding
 from musictx.sampling.primer import Primer
-from musictx.sampling.strengths import FEWEST_NOTES, LOUDNESS_GAIN, REGISTER_GAIN
 from musictx.tokens.tokenizer import Tokenizer, programs_of_ids
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from musictx.errors import UserError
 from musictx.notes import NOTE, Score
 from musictx.sampling import timeline
-from musictx.sampling.strengths import FEWEST_NOTES, SHORTEST_SECONDS
+from musictx.sampling.constants import FEWEST_NOTES, SHORTEST_SECONDS
 from musictx.tokens.tokenizer import Clock, Tokenizer
 
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from musictx.sampling.constraints import RowConstraint
-from musictx.sampling.strengths import (
+from musictx.sampling.constants import (
     BREATH_QUANTILE,
     INTERVALS_AGREE,
     INTERVALS_COMPARED,
@@ -18,6 +17,7 @@ from musictx.sampling.strengths import (
     PHRASE_SECONDS,
     REPRISE_SECONDS,
 )
+from musictx.sampling.constraints import RowConstraint
 from musictx.tokens import events as ev
 from musictx.tokens.tokenizer import GrammarState, NoteEvents
 from musictx.tokens.vocab import Vocabulary

@@ -32,7 +32,7 @@ import numpy as np
 from musictx.notes import DRUMS
 from musictx.songs.repeats import FARTHEST_BARS, repeat_distances
 from musictx.tokens.controls import CONTROLS, KNOWN, STREAM
-from musictx.tokens.stream import BAR, CHORD, STEPS, STREAM_NOTE, NoteStream
+from musictx.tokens.stream import BAR, CHORD, STEPS_PER_QUARTER, STREAM_NOTE, NoteStream
 from musictx.tokens.vocab import SPECIALS, Vocabulary
 
 #: Ids of a note, a chord or a bar line.
@@ -40,9 +40,9 @@ FIELDS_PER_NOTE = 5
 #: Numbers of the fields of a note or a chord; the fifth is the velocity.
 PLACE, PART, TONE, LENGTH = range(4)
 #: The greatest length that can be written, in steps; longer notes are divided.
-LONGEST = 8 * STEPS
+LONGEST = 8 * STEPS_PER_QUARTER
 #: The length in steps of a decoded drum stroke.
-DRUM_STEPS = STEPS // 4
+DRUM_STEPS = STEPS_PER_QUARTER // 4
 #: The number of the field ``section`` of a bar line, which names the repeated bar; the least value
 #: that names one; the number of values. 0 means no repeat, REPEATS the bar before, REPEATS + 1 two
 #: bars before, and so on. The values 1 and 2 are :data:`WHOLE` and :data:`VARIED`.

@@ -41,7 +41,7 @@ from musictx.songs.bars import ON_GRID, PER_SECOND, STEP_SECONDS
 from musictx.songs.repeats import FARTHEST_BARS
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.grammar import NoteChange
-from musictx.tokens.stream import CHORD, STEPS, Velocities, bar_steps
+from musictx.tokens.stream import CHORD, STEPS_PER_QUARTER, Velocities, bar_steps
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
 
@@ -107,7 +107,7 @@ class BarState(GrammarState):
         self.bars = deque([Bar(0, 0, 0, [])], maxlen=FARTHEST_BARS + 1)
         self.lines, self.chord = 0, NONE
         self._over = False
-        self._grid = np.tile(ON_GRID, self._size("place") // STEPS)
+        self._grid = np.tile(ON_GRID, self._size("place") // STEPS_PER_QUARTER)
         self._longest = self._size("length")
         self.loudness = Velocities(self._size("velocity")).of_bin
         #: (program, pitch, step) -> how many notes end at the step and may be continued by a tie.

@@ -17,10 +17,10 @@ from musictx.bundle import Bundle
 from musictx.chords import NO_CHORD, chord_changes, chord_markers
 from musictx.notes import DRUMS, Score
 from musictx.sampling.cadence import CHORD_NOTES
+from musictx.sampling.constants import AHEAD_SHARE, PAST_SHARE
 from musictx.sampling.constraints import RowPenalty
 from musictx.sampling.infill import Brief, Infill, NewNotes, sparing_given
 from musictx.sampling.penalties import pitch_set
-from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE
 from musictx.songs import bar_codec
 from musictx.songs.bar_codec import (
     FIELDS_PER_NOTE,
@@ -36,6 +36,7 @@ from musictx.songs.bar_grammar import Group
 from musictx.songs.bar_tokens import BarredScore, BarTokenizer
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.chord_sheet import without_chords
+from musictx.songs.constants import LOOKAHEAD_BARS, RARER_SHARE
 from musictx.songs.drummers import IN_KIT, Drummer, section_begins
 from musictx.songs.infill_penalties import (
     BASS,
@@ -53,7 +54,6 @@ from musictx.songs.infill_penalties import (
 )
 from musictx.songs.penalties import SparsePenalty, same_pitch, summed
 from musictx.songs.repeats import repeat_distances
-from musictx.songs.strengths import LOOKAHEAD_BARS, RARER_SHARE
 from musictx.tokens.stream import CHORD, NoteStream
 from musictx.tokens.vocab import BOS, CUT
 

@@ -12,7 +12,7 @@ from musictx.notes import DRUMS
 from musictx.songs import bar_codec
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, TAIL_BARS, GivenAhead
 from musictx.songs.repeats import MIN_SIMILARITY, bar_similarity, moving_means
-from musictx.tokens.stream import CHORD, STEPS, NoteStream, bar_steps
+from musictx.tokens.stream import CHORD, STEPS_PER_QUARTER, NoteStream, bar_steps
 from musictx.tokens.vocab import BOS, CUT, EOS
 
 #: The fewest and the most bars of a gap, and of a variation.
@@ -157,7 +157,7 @@ class BarTasks(Tasks):
     def _edges(self, stream: NoteStream, begin: int, stop: int, random: Generator) -> np.ndarray:
         """(n,) bool: the notes of the bar ``begin`` before a random eighth, and those of the last
         bar, ``stop`` - 1, from a random eighth on."""
-        eighth = STEPS // 2
+        eighth = STEPS_PER_QUARTER // 2
         bars, notes, bar = stream.bars, stream.notes, stream.bar
         place = notes["start"] - stream.lines[bar]
         sizes = bar_steps(bars["numerator"], bars["exponent"]) // eighth

@@ -14,20 +14,20 @@ import numpy as np
 
 from musictx.beats import BPM
 from musictx.notes import TEMPO, Score
-from musictx.tokens.stream import BAR, STEPS, NoteStream
+from musictx.tokens.stream import BAR, STEPS_PER_QUARTER, NoteStream
 
 #: Steps in a second at 120 quarter notes a minute, the tempo of ids, which do not encode it.
-PER_SECOND = STEPS * BPM / 60.0
+PER_SECOND = STEPS_PER_QUARTER * BPM / 60.0
 STEP_SECONDS = 1 / PER_SECOND
 #: The steps of a quarter note that are on one of the four grids, including the next quarter note.
 PLACES = np.array([0, 3, 4, 6, 8, 9, 12, 15, 16, 18, 20, 21, 24])
-#: (STEPS,) bool: whether each step of a quarter note lies on a grid.
-ON_GRID = np.isin(np.arange(STEPS), PLACES)
+#: (STEPS_PER_QUARTER,) bool: whether each step of a quarter note lies on a grid.
+ON_GRID = np.isin(np.arange(STEPS_PER_QUARTER), PLACES)
 #: A note counts as moved if it began more than this fraction of a step off its place. This is two
 #: thirds of a tick at 480 ticks a quarter note, so that rounded triplets do not count.
 LEAST_MOVE = 1 / 30
 #: The length in steps of the longest bar that ids can encode.
-LONGEST_BAR = 8 * STEPS
+LONGEST_BAR = 8 * STEPS_PER_QUARTER
 #: Ids can encode meters with numerators 1 to NUMERATORS and denominators 2 ** 0 to 2 ** EXPONENTS.
 NUMERATORS, EXPONENTS = 32, 5
 #: Ticks per quarter note of new files.
@@ -43,17 +43,17 @@ def nearest(steps: np.ndarray) -> np.ndarray:
     """(n,) int64: the nearest steps on a grid to ``steps`` (n,), which may be fractional, both
     counted from the bar line."""
     steps = np.round(steps, 6)  # rounding errors of seconds must not decide between equal distances
-    quarter = np.floor(steps / STEPS)
+    quarter = np.floor(steps / STEPS_PER_QUARTER)
     middles = (PLACES[1:] + PLACES[:-1]) / 2
-    within = PLACES[np.searchsorted(middles, steps - quarter * STEPS, side="right")]
-    return quarter.astype(np.int64) * STEPS + within
+    within = PLACES[np.searchsorted(middles, steps - quarter * STEPS_PER_QUARTER, side="right")]
+    return quarter.astype(np.int64) * STEPS_PER_QUARTER + within
 
 
 def is_writable(numerator: Any, denominator: Any) -> Any:
     """Whether ids can encode bars of a meter; for arrays, of each of several meters."""
     in_range = (numerator >= 1) & (numerator <= NUMERATORS)
     is_power = np.isin(denominator, 2 ** np.arange(EXPONENTS + 1))
-    return in_range & is_power & (numerator * 4 * STEPS <= LONGEST_BAR * denominator)
+    return in_range & is_power & (numerator * 4 * STEPS_PER_QUARTER <= LONGEST_BAR * denominator)
 
 
 def with_writable_meters(score: Score) -> Score:
@@ -87,7 +87,7 @@ class Bars:
         self.score = with_writable_meters(score)
         self.clock = self.score.beats
         last = float(self.steps(until))
-        marks = np.round(self.clock.meter_at * STEPS, 6)
+        marks = np.round(self.clock.meter_at * STEPS_PER_QUARTER, 6)
         lines, rows, begin = [], [], 0
         for mark, following in zip(self.clock.meters, [*marks[1:], np.inf]):
             bar = np.array([(mark["numerator"], int(mark["denominator"]).bit_length() - 1, 0)], BAR)
@@ -104,7 +104,7 @@ class Bars:
             begin = stop
             if following > last:
                 break
-        opening, earliest = int(lines[0][0]), self.clock.quarters(0.0) * STEPS
+        opening, earliest = int(lines[0][0]), self.clock.quarters(0.0) * STEPS_PER_QUARTER
         steps = int(NoteStream(rows[0][:1]).lines[1])
         self.before = max(int(np.ceil((opening - float(np.round(earliest, 6))) / steps)), 0)
         lines.insert(0, opening + np.arange(-self.before, 0) * steps)
@@ -114,7 +114,7 @@ class Bars:
 
     def steps(self, seconds: Any) -> Any:
         """Times in seconds as fractional steps, counted from the first bar."""
-        return np.round(self.clock.quarters(seconds) * STEPS, 6)
+        return np.round(self.clock.quarters(seconds) * STEPS_PER_QUARTER, 6)
 
     def grid_steps(self, seconds: np.ndarray) -> np.ndarray:
         """Times in seconds as the nearest steps on a grid, counted from the first bar."""
@@ -125,9 +125,9 @@ class Bars:
     def next_grid_steps(self, steps: np.ndarray) -> np.ndarray:
         """The first step on a grid after each of ``steps``."""
         begin, end = self._lines_around(steps)
-        quarter, within = np.divmod(steps - begin, STEPS)
+        quarter, within = np.divmod(steps - begin, STEPS_PER_QUARTER)
         following = PLACES[np.searchsorted(PLACES, within, side="right")]
-        return np.minimum(begin + quarter * STEPS + following, end)
+        return np.minimum(begin + quarter * STEPS_PER_QUARTER + following, end)
 
     def bar_number(self, steps: Any) -> Any:
         """The number of the bar in which each of ``steps`` lies."""
@@ -136,7 +136,7 @@ class Bars:
 
     def seconds(self, bar: int) -> float:
         """The time at which a bar begins, in seconds."""
-        return float(self.clock.seconds(self.lines[bar] / STEPS))
+        return float(self.clock.seconds(self.lines[bar] / STEPS_PER_QUARTER))
 
     def _lines_around(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The bar lines before and after each of ``steps``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from musictx import formats
-from musictx.apps.results import read_music, say, write_new
+from musictx.apps.results import print_line, read_music, write_new
 from musictx.chords import chord_changes
 from musictx.errors import UserError
 from musictx.files import check_writable
@@ -28,17 +28,17 @@ def run(config: ChordsConfig) -> str:
         raise UserError(f"file={config.file}: this file holds no chords and no pitched notes")
     bars = chord_sheet.chord_bars(score)
     sheet = chord_sheet.sheet_text(bars)
-    say(sheet)
+    print_line(sheet)
     if not chord_changes(score):
         source = "fit the melody" if score.one_voice else "are what the notes imply"
-        say(f"These {source}; the file names no chords.")
+        print_line(f"These {source}; the file names no chords.")
     if form := sections(score):
         first = 1 - score.beats.pickup  # a pick-up is bar 0
         names = [f"{name} {begin + first}-{stop + first - 1}" for begin, stop, name in form]
-        say(f"Sections, by their bars: {', '.join(names)}")
+        print_line(f"Sections, by their bars: {', '.join(names)}")
     if out is not None:
         if not chord_changes(score):  # chords of the file stay, with their basses and degrees
             markers = chord_sheet.loop_markers(bars, score.beats, 0, len(bars))
             score = chord_sheet.with_markers(score, markers)
-        say(str(write_new(out, formats.to_bytes(score, out.suffix.lower()))))
+        print_line(str(write_new(out, formats.to_bytes(score, out.suffix.lower()))))
     return sheet

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from musictx.config.checks import option
-from musictx.config.composing import ReadsNotation
+from musictx.config.composing import NotationOptions
 
 
 @dataclass
-class ChordsConfig(ReadsNotation):
+class ChordsConfig(NotationOptions):
     """musictx chords: the chords of a file, as a sheet."""
 
     file: str | None = option(

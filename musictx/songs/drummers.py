@@ -15,9 +15,9 @@ import numpy as np
 from musictx.bundle import Bundle
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
-from musictx.sampling.strengths import SECTION_BARS
-from musictx.songs.strengths import GREATEST_PROBABILITY, LEAST_PROBABILITY, STYLE_WEIGHT
-from musictx.tokens.stream import STEPS
+from musictx.sampling.constants import SECTION_BARS
+from musictx.songs.constants import GREATEST_PROBABILITY, LEAST_PROBABILITY, STYLE_WEIGHT
+from musictx.tokens.stream import STEPS_PER_QUARTER
 
 #: The drums of a kit by kind, with their numbers in General MIDI; drummers play no other drums.
 KINDS = {
@@ -53,12 +53,12 @@ def to_text(rates: np.ndarray) -> str:
 
 
 def from_text(drummer: str) -> np.ndarray:
-    """(K, :data:`QUARTERS` * ``STEPS``) the probability of a stroke of each kind at each step, from
-    the text of :func:`to_text`. Cards of version 1.0 end with the ride."""
+    """(K, steps of :data:`QUARTERS`) the probability of each kind of stroke at each step, from the
+    text of :func:`to_text`. Cards of version 1.0 end with the ride."""
     rows = np.array([[int(digit) for digit in row] for row in drummer.split()]) / 9
     rows = rows.clip(0.0, GREATEST_PROBABILITY)
-    steps = [STEPS * quarter + at for quarter in range(QUARTERS) for at in PLACES]
-    rates = np.zeros((len(KINDS), QUARTERS * STEPS))
+    steps = [STEPS_PER_QUARTER * quarter + at for quarter in range(QUARTERS) for at in PLACES]
+    rates = np.zeros((len(KINDS), QUARTERS * STEPS_PER_QUARTER))
     rates[: len(rows), steps] = rows
     return rates
 

@@ -26,18 +26,18 @@ from musictx.errors import UserError
 from musictx.notes import Score, until
 from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
+from musictx.sampling.constants import SECTION_BARS
 from musictx.sampling.constraints import Penalty
 from musictx.sampling.events import Event, emit_all
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.sample import Sample
-from musictx.sampling.strengths import SECTION_BARS
 from musictx.songs.bar_tokens import BarredScore
 from musictx.songs.chord_estimation import estimate_chords
 from musictx.songs.chord_sheet import with_markers, without_chords
+from musictx.songs.constants import PRIMED_SHARE
 from musictx.songs.new_pieces import new_piece, shared_options
 from musictx.songs.penalties import section_contrast
-from musictx.songs.strengths import PRIMED_SHARE
 
 #: The most bars of a primer, which is the first section.
 MOST_BARS = 64

@@ -27,6 +27,7 @@ from musictx.data.statistics import (
 from musictx.errors import UserError
 from musictx.notes import DRUMS, METER
 from musictx.sampling.cadence import ClosingBar
+from musictx.sampling.constants import FEWEST_NOTES
 from musictx.sampling.constraints import RowPenalty
 from musictx.sampling.idiom import Idiom
 from musictx.sampling.infill import NewNotes
@@ -36,13 +37,13 @@ from musictx.sampling.processors import Processor, of_sampling
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import has_controls, no_controls_message
-from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_codec, form
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, by_bar
 from musictx.songs.bar_constraint import PartLimits
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import LONGEST_BAR, NUMERATORS, PER_SECOND, blank_piece, is_writable
+from musictx.songs.constants import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.songs.infill_penalties import BASS
 from musictx.songs.new_pieces import closing_bar, draw_ensemble, named_parts, new_piece
 from musictx.songs.penalties import (
@@ -57,8 +58,7 @@ from musictx.songs.penalties import (
     section_return,
     summed,
 )
-from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
-from musictx.tokens.stream import CHORD, STEPS
+from musictx.tokens.stream import CHORD, STEPS_PER_QUARTER
 from musictx.tokens.tokenizer import GrammarState
 
 
@@ -78,7 +78,7 @@ class BarIdiom(Idiom):
             if not is_writable(*meter):
                 raise UserError(
                     f"meter={text}: expected at most {NUMERATORS} beats in a bar, and bars of "
-                    f"at most {LONGEST_BAR / (4 * STEPS):g} whole notes"
+                    f"at most {LONGEST_BAR / (4 * STEPS_PER_QUARTER):g} whole notes"
                 )
             blank = replace(blank, meters=np.array([(0.0, *meter)], METER))
         if "instruments" in options:

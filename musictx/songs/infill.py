@@ -32,10 +32,10 @@ from musictx.songs import chord_sheet, drummers
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.bars import blank_piece
 from musictx.songs.chord_estimation import estimate_chords, search
+from musictx.songs.constants import LOUDNESS_RATIO
 from musictx.songs.infill_penalties import BASS
 from musictx.songs.lead_in import LeadIn
 from musictx.songs.loops import Loop
-from musictx.songs.strengths import LOUDNESS_RATIO
 
 
 def compose(

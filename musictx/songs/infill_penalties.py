@@ -17,9 +17,7 @@ from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_constraint import WINDOW, BarRow, steps_to_next
 from musictx.songs.bar_grammar import BarState, GroupKey
 from musictx.songs.bars import STEP_SECONDS
-from musictx.songs.drummers import Drummer
-from musictx.songs.penalties import Nats, copy_of, earlier_groups, favour_parts, thinner_chord
-from musictx.songs.strengths import (
+from musictx.songs.constants import (
     BAR_LINE_GAIN,
     CLASH_PENALTY,
     LEAP_PENALTY,
@@ -29,6 +27,8 @@ from musictx.songs.strengths import (
     ROOT_GAIN,
     SLASH_GAIN,
 )
+from musictx.songs.drummers import Drummer
+from musictx.songs.penalties import Nats, copy_of, earlier_groups, favour_parts, thinner_chord
 from musictx.tokens.stream import CHORD
 
 #: The program of a bass.

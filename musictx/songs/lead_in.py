@@ -15,7 +15,7 @@ import numpy as np
 
 from musictx.apps.tasks import Task
 from musictx.notes import MARKS, Score, until
-from musictx.songs.strengths import LEAD_IN_BARS
+from musictx.songs.constants import LEAD_IN_BARS
 
 
 class LeadIn:

@@ -15,7 +15,7 @@ from musictx.apps.tasks import Task
 from musictx.errors import UserError
 from musictx.midi.document import shorten
 from musictx.notes import Score
-from musictx.sampling.strengths import OVERLAP_QUARTERS
+from musictx.sampling.constants import OVERLAP_QUARTERS
 from musictx.songs.lead_in import join, passage
 
 #: The marker at the end of a loop.

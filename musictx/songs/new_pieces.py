@@ -16,22 +16,22 @@ from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
 from musictx.chords import NAMES, Chord
 from musictx.config import AccompanyConfig, GenerateConfig, scales
-from musictx.config.composing import Steered
+from musictx.config.composing import SteeringOptions
 from musictx.data.statistics import notes_at_onsets
 from musictx.notes import NOTE, Score, until
 from musictx.sampling.cadence import ClosingBar
 from musictx.sampling.composer import Progress
+from musictx.sampling.constants import USUAL_SECONDS
 from musictx.sampling.continuation import end_time
 from musictx.sampling.events import Event, emit_all
 from musictx.sampling.idiom import Idiom
 from musictx.sampling.penalties import pitch_classes, pitch_set
 from musictx.sampling.primer import NOTHING, Plan, Primer
 from musictx.sampling.sample import Sample
-from musictx.sampling.strengths import USUAL_SECONDS
 from musictx.songs.chord_estimation import draw, draw_repeats, tonic
 from musictx.songs.chord_sheet import with_markers
+from musictx.songs.constants import LOW_PITCH
 from musictx.songs.drummers import KINDS
-from musictx.songs.strengths import LOW_PITCH
 from musictx.tokens.tokenizer import Tokenizer
 
 
@@ -151,7 +151,7 @@ def closing(
 
 def shared_options(request: GenerateConfig) -> dict[str, Any]:
     """The options of ``request`` that ``infill`` and ``accompany`` have, too, with one sample."""
-    options = {field.name: getattr(request, field.name) for field in fields(Steered)}
+    options = {field.name: getattr(request, field.name) for field in fields(SteeringOptions)}
     return options | {"samples": 1}
 
 

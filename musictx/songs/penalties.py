@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from musictx.notes import DRUMS
+from musictx.sampling.constants import REPETITION_GAIN, REPETITION_STRIKES, REQUESTED_GAIN
 from musictx.sampling.constraints import Penalty, RowPenalty, forbidding
 from musictx.sampling.penalties import feedback, polyphony_error, window
 from musictx.sampling.steer import Steering
-from musictx.sampling.strengths import REPETITION_GAIN, REPETITION_STRIKES, REQUESTED_GAIN
 from musictx.songs.bar_codec import REPEATS, part_id
 from musictx.songs.bar_constraint import BarRow
 from musictx.songs.bar_grammar import BarState, Group
 from musictx.songs.bars import PER_SECOND, STEP_SECONDS
-from musictx.songs.strengths import (
+from musictx.songs.constants import (
     CROWD_GAIN,
     LENGTH_GAIN,
     PART_GAIN,
@@ -33,7 +33,7 @@ from musictx.songs.strengths import (
     SAME_PITCH,
     SAME_ROOT,
 )
-from musictx.tokens.stream import CHORD, STEPS, NoteStream
+from musictx.tokens.stream import CHORD, STEPS_PER_QUARTER, NoteStream
 from musictx.tokens.vocab import Vocabulary
 
 #: Ids and the nats that are subtracted from their logits.
@@ -42,7 +42,7 @@ Nats = Iterator[tuple[slice | int, np.ndarray | float]]
 #: notes the row is a :class:`.BarRow`.
 SparsePenalty = Callable[[Any], Nats]
 #: Steps in a sixteenth.
-SIXTEENTH = STEPS // 4
+SIXTEENTH = STEPS_PER_QUARTER // 4
 
 
 def summed(*penalties: SparsePenalty) -> RowPenalty:
@@ -100,7 +100,7 @@ def bar_feedback(row: Any, steering: Steering, chords: bool) -> Nats:
             values = state.table.values_in("pitch")
             yield state.ids["pitch"], feedback("register", target, pitches, values)
     elif field == 3 and polyphony:
-        octaves = np.log2(state.table.values_in("length") / STEPS)
+        octaves = np.log2(state.table.values_in("length") / STEPS_PER_QUARTER)
         yield state.ids["length"], LENGTH_GAIN * (at_once - polyphony) * octaves
     elif field == 4 and recent and (target := targets.get("loudness")):
         velocities = state.loudness[[note.velocity_bin for note in recent]]

@@ -23,7 +23,7 @@ def unsupported_reason(job: Job, device: str, *dtypes: torch.dtype) -> str | Non
 
     The kernels compute causal attention of queries at the last positions, optionally with one axis
     of order (a table, a bias or both), labels, packed pieces and dropout. Any single query is
-    accepted, because :mod:`musictx.attention.api` passes it to speed/decode.py.
+    accepted, because :mod:`musictx.attention.api` passes it to speed/single_query.py.
     """
     layout = ANY if job.single_query else LAST
     return job.reason_against(

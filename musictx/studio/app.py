@@ -319,14 +319,16 @@ def _controllers(session: Session, data: JSON) -> Any:
 
 def _apply(session: Session, data: JSON) -> JSON:
     revision = data.pop("revision", None)
-    return session.do(parse_change(data), revision)
+    return session.apply(parse_change(data), revision)
 
 
 def _accept(session: Session, data: JSON) -> JSON:
     """Add the notes of a proposal, as one operation, and return the document."""
     revision = data.get("revision")
     take, proposal = session.takes.proposal(int(data["take"]), data.get("proposal", 1))
-    session.do(acceptance(session.document_at(revision), take.id, proposal, take.label), revision)
+    session.apply(
+        acceptance(session.document_at(revision), take.id, proposal, take.label), revision
+    )
     return session.json()
 
 
@@ -335,7 +337,7 @@ def _retime(session: Session, data: JSON) -> JSON:
     revision = data.pop("revision", None)
     change = timing_change(session.document_at(revision), data)
     if change != Change(change.label):
-        session.do(change, revision)
+        session.apply(change, revision)
     return session.json()
 
 

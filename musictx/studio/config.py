@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from musictx.config.checks import option
-from musictx.config.composing import WithModel
+from musictx.config.composing import ModelOptions
 from musictx.config.limits import HELP, ServerLimits
 
 #: Values of ``host`` for all addresses of the machine.
@@ -31,7 +31,7 @@ class StudioLimits(ServerLimits):
 
 
 @dataclass
-class StudioConfig(WithModel):
+class StudioConfig(ModelOptions):
     """musictx studio: a page in the browser where music is made by selecting."""
 
     folder: str = option(

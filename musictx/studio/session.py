@@ -61,7 +61,7 @@ class Session:
 
     # ------------------------------------------------------------------------------ operations
 
-    def do(self, change: Change, revision: Any) -> dict[str, Any]:
+    def apply(self, change: Change, revision: Any) -> dict[str, Any]:
         """Apply a change that a page made to this ``revision`` of the document. Return the derived
         values, which may have changed, as JSON. Raise :class:`Refused`, without changing anything,
         if the document has another revision (409) or the change cannot be applied."""

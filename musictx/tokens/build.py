@@ -8,7 +8,7 @@ from typing import Any
 
 from musictx import registry
 from musictx.config import TokenizerConfig
-from musictx.config.checks import imported, instance
+from musictx.config.checks import create, import_class
 from musictx.errors import ConfigError, UserError, shown
 from musictx.files import largest, read_json
 from musictx.tokens.tokenizer import Tokenizer
@@ -38,7 +38,7 @@ def build(name: str = "performance", **options: Any) -> Tokenizer:
         raise ConfigError(
             f"tokenizer.name={name}: expected one of {names}, or your own as package.module:Class"
         )
-    tokenizer_class = imported("tokenizer.name", path, Tokenizer)
+    tokenizer_class = import_class("tokenizer.name", path, Tokenizer)
     parameters = inspect.signature(tokenizer_class).parameters
     unknown = sorted(set(options) - set(OPTIONS) - set(parameters))
     if unknown:
@@ -52,7 +52,7 @@ def build(name: str = "performance", **options: Any) -> Tokenizer:
     arguments = {
         key: value for key, value in {**options, "name": name}.items() if key in parameters
     }
-    return instance("tokenizer.name", name, tokenizer_class, **arguments)
+    return create("tokenizer.name", name, tokenizer_class, **arguments)
 
 
 def read_options(path: Path) -> dict[str, Any]:

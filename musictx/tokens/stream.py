@@ -13,7 +13,7 @@ import numpy as np
 from musictx.notes import DRUMS
 
 #: Steps in a quarter note of music in bars.
-STEPS = 24
+STEPS_PER_QUARTER = 24
 #: The part of chords. At each step chords come first, then programs 0 to 127, then ``DRUMS``.
 CHORD = -1
 
@@ -43,7 +43,7 @@ BAR = np.dtype([("numerator", "i8"), ("exponent", "i8"), ("early_end", "i8")])
 
 def bar_steps(numerator: Any, exponent: Any) -> Any:
     """The length in steps of a full bar with the meter ``numerator`` / 2 ** ``exponent``."""
-    return numerator * 4 * STEPS // 2**exponent
+    return numerator * 4 * STEPS_PER_QUARTER // 2**exponent
 
 
 class NoteStream(NamedTuple):

@@ -14,7 +14,7 @@ from pytorch_lightning.callbacks import Checkpoint, WeightAveraging
 
 from musictx import formats, registry
 from musictx.training.progress import ends_step, validation_follows
-from musictx.training.ranks import say
+from musictx.training.ranks import print_once
 
 
 class RunCallback(pl.Callback):
@@ -93,7 +93,7 @@ class BestCheckpoint(RunCallback, Checkpoint):
                     self.run.save_model()
         else:
             comment = f"best {self.loss:.4f} at step {self.step:,}"
-        say(f"step {trainer.global_step:,}: validation {loss:.4f} nats/token, {comment}")
+        print_once(f"step {trainer.global_step:,}: validation {loss:.4f} nats/token, {comment}")
 
 
 class LastCheckpoint(RunCallback, Checkpoint):
@@ -158,9 +158,9 @@ class Samples(RunCallback):
             formats.write(score, path)
             if ".png" in registry.WRITERS:
                 formats.write(score, path.with_suffix(".png"))
-            say(f"  sample with {len(score):,} notes: {path}")
+            print_once(f"  sample with {len(score):,} notes: {path}")
         except Exception as error:  # a failed sample must not end a training
-            say(f"  no sample at step {step:,}: {type(error).__name__}: {error}")
+            print_once(f"  no sample at step {step:,}: {type(error).__name__}: {error}")
 
 
 def _is_training(trainer: Any) -> bool:

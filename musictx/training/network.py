@@ -16,8 +16,8 @@ from torch import nn
 from musictx.bundle import Bundle
 from musictx.config import TokenizerConfig, TrainConfig
 from musictx.errors import ConfigError
-from musictx.model.config import NetworkConfig, for_tokens
-from musictx.model.features import chosen, with_tokens
+from musictx.model.config import NetworkConfig, complete_arguments
+from musictx.model.features import complete_features, user_options
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build
 from musictx.tokens.controls import HERE
@@ -35,7 +35,7 @@ def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
     """
     shape = {f.name: getattr(config.model, f.name) for f in fields(config.model)}
     shape |= {"position": config.position, "group": tokenizer.group}
-    arguments = for_tokens(shape, tokenizer)
+    arguments = complete_arguments(shape, tokenizer)
     torch.manual_seed(config.seed)
     return MusicTransformer(tokenizer.vocabulary.size, **arguments)
 
@@ -49,17 +49,17 @@ def model_from_init(
     """
     tokenizer = extend_tokenizer(loaded.tokenizer, config.tokenizer)
     old = loaded.model.config
-    features = with_tokens(config.model.features, tokenizer)
+    features = complete_features(config.model.features, tokenizer)
     added_features = [feature for feature in features if old.feature(feature["name"]) is None]
-    arguments = old.chosen()
+    arguments = old.user_options()
     arguments |= {
         "vocab_size": tokenizer.vocabulary.size,
         "dropout": old.dropout if config.model.dropout is None else config.model.dropout,
-        "features": [*arguments.get("features", ()), *chosen(added_features)],
+        "features": [*arguments.get("features", ()), *user_options(added_features)],
         "gates": old.gates or config.model.gates,
         "first_values": old.first_values or config.model.first_values,
     }
-    extended = NetworkConfig(**for_tokens(arguments, tokenizer))
+    extended = NetworkConfig(**complete_arguments(arguments, tokenizer))
     kinds, old_kinds = tokenizer.vocabulary.kinds, loaded.tokenizer.vocabulary.kinds
     added = [kind for kind in kinds if kind not in old_kinds]
     added += [feature["name"] for feature in added_features]

@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from musictx.config import TrainConfig
-from musictx.config.checks import imported, instance
+from musictx.config.checks import create, import_class
 from musictx.errors import ConfigError
 from musictx.training.muon import Muon
-from musictx.training.ranks import say
+from musictx.training.ranks import print_once
 
 #: The default learning rate of fine-tuning, as a share of the default for training from scratch.
 FINE_TUNING = 0.2
@@ -33,7 +33,9 @@ def optimizer_options(config: TrainConfig, width: int) -> dict[str, Any]:
         optim["lr"] = share * learning_rate(width)
     warmup, limit = optim["warmup"], max(1, int(MOST_WARMUP * steps))
     if config.trainer.seconds is None and steps > 0 and warmup > limit:
-        say(f"note    optim.warmup={warmup} is long for {steps} steps; it ends after {limit}")
+        print_once(
+            f"note    optim.warmup={warmup} is long for {steps} steps; it ends after {limit}"
+        )
         optim["warmup"] = limit
     return optim
 
@@ -84,7 +86,7 @@ def build_optimizer(
     optim  the result of :func:`optimizer_options`
     fused  whether AdamW uses its fused CUDA kernel
 
-    Raises ``ConfigError`` for a class that cannot be imported or instantiated.
+    Raises ``ConfigError`` for a class that cannot be import_class or instantiated.
     """
     groups = parameter_groups(model, optim)
     if ":" in optim["name"]:
@@ -96,8 +98,8 @@ def build_optimizer(
 def _user_defined(optim: Mapping[str, Any], groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
     name = optim["name"]
     plain = [{k: v for k, v in group.items() if k not in ("muon", "split")} for group in groups]
-    optimizer_class, lr = imported("optim.name", name), optim["lr"]
-    optimizer = instance("optim.name", name, optimizer_class, plain, lr=lr, **optim["params"])
+    optimizer_class, lr = import_class("optim.name", name), optim["lr"]
+    optimizer = create("optim.name", name, optimizer_class, plain, lr=lr, **optim["params"])
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise ConfigError(f"optim.name={name}: expected a torch.optim.Optimizer")
     return optimizer

@@ -65,7 +65,7 @@ def is_first(environment: Mapping[str, str] = os.environ) -> bool:
     return not getattr(rank_zero_only, "rank", 0) and environment.get("NODE_RANK", "0") == "0"
 
 
-def say(line: str) -> None:
+def print_once(line: str) -> None:
     """Print a line, above the progress bar if there is one. Only the first process prints."""
     if is_first():
         tqdm.write(line, file=sys.stdout)

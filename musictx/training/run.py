@@ -32,7 +32,7 @@ from musictx.training.callbacks import BestCheckpoint, Ema, RunCallback
 from musictx.training.lit import LitMusicTransformer
 from musictx.training.optimizer import optimizer_options
 from musictx.training.progress import Progress, share_done, timer
-from musictx.training.ranks import say
+from musictx.training.ranks import print_once
 from musictx.training.run_folder import RunFolder
 from musictx.training.signals import Stopped, StopSignal
 from musictx.training.trainer import build_trainer, describe_device, instantiate
@@ -175,7 +175,7 @@ class Run:
             return None
         self.trainer.validate(self.lit, self.data, verbose=False)
         loss = float(self.trainer.callback_metrics["val/loss"])
-        say(f"before  {loss:.4f} nats/token in validation, before the first step")
+        print_once(f"before  {loss:.4f} nats/token in validation, before the first step")
         return loss
 
     def best(self) -> tuple[float | None, int]:

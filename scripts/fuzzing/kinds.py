@@ -140,8 +140,8 @@ def _write_sessions(folder: Path) -> None:
         session = sessions.create(Document(name=name))
         for number in range(4):
             note = (number, number * 0.5, number * 0.5 + 0.4, 60 + number, 80, 0)
-            session.do(Change(add=(note,)), number)
-        session.do(Change(remove=(1,)), 4)
+            session.apply(Change(add=(note,)), number)
+        session.apply(Change(remove=(1,)), 4)
         session.undo(5)
         rows = [(2.0, 2.5, 60, 80, 0), (3.0, 3.5, 62, 80, 0)]
         proposal = Proposal(1, "done", rows, [], [2])
@@ -176,7 +176,7 @@ def _work(session: Session) -> object:
     note = (session.document.next_id, 9.0, 9.5, 70, 80, session.document.tracks[0].id)
 
     def accept(take: Take, proposal: Proposal, revision: int) -> Any:
-        return session.do(acceptance(session.document, take.id, proposal), revision)
+        return session.apply(acceptance(session.document, take.id, proposal), revision)
 
     steps: list[Callable[[int], Any]] = [
         *(partial(accept, take, proposal) for take in takes for proposal in take.proposals),

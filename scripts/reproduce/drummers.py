@@ -23,7 +23,7 @@ import numpy as np
 
 import musictx
 from musictx.songs.drummers import CRASH, KIND_OF, KINDS, PLACES, QUARTERS, to_text
-from musictx.tokens.stream import STEPS
+from musictx.tokens.stream import STEPS_PER_QUARTER
 from scripts.harness import run
 from scripts.reproduce.bands import DRUMS, STYLES, snapped
 
@@ -33,11 +33,12 @@ DRUMMERS, FILLS, FEWEST = 6, 8, 10
 GROOVE_BARS, FEWEST_BARS = 4, 8
 #: Strokes with a larger share of triplets swing.
 TRIPLETS = 0.02
-AT = np.array([q * STEPS + at for q in range(QUARTERS) for at in PLACES])
-TRIPLET = np.isin(AT % STEPS % 6, (2, 4))
+AT = np.array([q * STEPS_PER_QUARTER + at for q in range(QUARTERS) for at in PLACES])
+TRIPLET = np.isin(AT % STEPS_PER_QUARTER % 6, (2, 4))
 KICK, SNARE, HAT, TOM, _, RIDE, _, PEDAL = range(len(KINDS))
 #: The places of the second half of a bar, and those of the last eighth.
-SECOND_HALF, LAST_EIGHTH = AT >= QUARTERS * STEPS // 2, AT >= QUARTERS * STEPS - STEPS // 2
+BAR = QUARTERS * STEPS_PER_QUARTER
+SECOND_HALF, LAST_EIGHTH = AT >= BAR // 2, AT >= BAR - STEPS_PER_QUARTER // 2
 
 
 def without_ghosts(notes: np.ndarray) -> np.ndarray:
@@ -49,8 +50,8 @@ def without_ghosts(notes: np.ndarray) -> np.ndarray:
 
 def strokes(quarters: np.ndarray, drums: np.ndarray) -> np.ndarray:
     """(bars, K, 24) bool: whether there is a stroke of each kind at each place of a bar."""
-    within = quarters % QUARTERS * STEPS
-    near = np.abs(np.append(AT, QUARTERS * STEPS) - within[:, None]).argmin(1)
+    within = quarters % QUARTERS * STEPS_PER_QUARTER
+    near = np.abs(np.append(AT, BAR) - within[:, None]).argmin(1)
     bar = (quarters // QUARTERS).astype(int) + near // len(AT)
     kind = KIND_OF[[DRUMS.get(drum, drum) for drum in drums.tolist()]]
     played = np.zeros((int(bar.max()) + 1, len(KINDS) + 1, len(AT)), bool)
@@ -79,7 +80,7 @@ def chosen(named: list[tuple[str, np.ndarray]]) -> list[np.ndarray]:
     those with the same name (drummer, style and tempo) is used."""
     shares = np.mean([rates >= 0.5 for _, rates in named], 0)
     common = shares > 0.5
-    common[SNARE + 1 :], common[:, AT % STEPS != 0] = False, False
+    common[SNARE + 1 :], common[:, AT % STEPS_PER_QUARTER != 0] = False, False
 
     def nearness(one: tuple[str, np.ndarray]) -> float:
         return float(np.minimum(one[1], shares).sum() / np.maximum(one[1], shares).sum())

@@ -17,7 +17,7 @@ from musictx.apps.train import Trained
 from musictx.commands import COMMANDS
 from musictx.config import SCHEMES, checks
 from musictx.config.trainer import LIGHTNING_FLAGS
-from musictx.hydra_config import words
+from musictx.hydra_config import overrides
 from musictx.mcp.places import Places
 from scripts.docs import reference
 
@@ -85,7 +85,7 @@ def test_the_commands_of_the_pages_parse(line, here, monkeypatch):
             reason = f"Hydra's plugin {plugin} is not installed"
             pytest.importorskip(f"hydra_plugins.hydra_{plugin}_{kind}", reason=reason)
     monkeypatch.setattr(cli, "_run", lambda command, config: Trained(None, None, 0))
-    for module in (options, words):
+    for module in (options, overrides):
         monkeypatch.setattr(module, "check_path", lambda *_: None)  # files of the reader
     (here / "my_pieces").mkdir()
     assert cli.main(shlex.split(re.sub(r"( seed=\d+)[,\d]+", r"\1", line))[1:]) == 0

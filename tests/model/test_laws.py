@@ -17,7 +17,7 @@ from musictx.attention.positions.coordinates import token_coordinates
 from musictx.attention.terms import Span
 from musictx.errors import ConfigError
 from musictx.model.cache import KVCache
-from musictx.model.features import Feature, with_tokens
+from musictx.model.features import Feature, complete_features
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens import build as tokens
 from tests.chorale.features import test_grid
@@ -193,7 +193,7 @@ def test_former_names_of_members_of_features_still_work():
 def test_errors_name_the_tokens_that_a_feature_or_scheme_needs(tokenizer, names):
     for name in names:
         with pytest.raises(ConfigError, match=f"^model.features={name}: expected tokenizer="):
-            with_tokens([{"name": name}], tokens.build(tokenizer))
+            complete_features([{"name": name}], tokens.build(tokenizer))
     with pytest.raises(ConfigError, match=r"^position\.name=two_d: expected tokenizer="):
         token_coordinates(tokens.build("notes"))
 

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from musictx.attention.terms import Span
 from musictx.model.block import attention_weights
-from musictx.model.features import with_tokens
+from musictx.model.features import complete_features
 from musictx.tokens import build as tokens
 from tests import compiler
 from tests.model.models import (
@@ -141,7 +141,7 @@ def test_an_exported_model_can_be_saved_and_gives_the_same_logits_for_other_ids(
     """Also with features. It has dense attention, which every compiler of torch supports."""
     tokenizer = tokens.build(name="performance", controls=True)
     names = ("sounding", "conditions", "echoes")
-    features = with_tokens([{"name": name} for name in names], tokenizer)
+    features = complete_features([{"name": name} for name in names], tokenizer)
     model = network(tokenizer.vocabulary.size, width=16, std=0.1, features=features)
     draw = torch.Generator().manual_seed(1)
     ids = torch.randint(4, tokenizer.vocabulary.size, (1, 12), generator=draw)

@@ -6,16 +6,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.sampling.constraints import GrammarRow
-from musictx.sampling.primer import encode_primer
-from musictx.sampling.repetition import MelodyRepetition, Reprise, subject_of
-from musictx.sampling.strengths import (
+from musictx.sampling.constants import (
     BREATH_QUANTILE,
     INTERVALS_COMPARED,
     MELODY_GAIN,
     PHRASE_SECONDS,
     REPRISE_SECONDS,
 )
+from musictx.sampling.constraints import GrammarRow
+from musictx.sampling.primer import encode_primer
+from musictx.sampling.repetition import MelodyRepetition, Reprise, subject_of
 from musictx.tokens import events as ev
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.config import SamplingConfig
-from musictx.model.features import with_tokens
+from musictx.model.features import complete_features
 from musictx.notes import DRUMS
 from musictx.sampling import composer
+from musictx.sampling.constants import MOST_ALIKE
 from musictx.sampling.constraints import Constraint
 from musictx.sampling.infill import Brief
-from musictx.sampling.strengths import MOST_ALIKE
 from musictx.songs.bar_infill import BarInfill
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD
@@ -30,7 +30,7 @@ BAR = 1.5  # seconds of 3/4 at 120
 
 
 def model(context=2400):
-    features = with_tokens([{"name": "bars"}, {"name": "ahead"}], TOKENS)
+    features = complete_features([{"name": "bars"}, {"name": "ahead"}], TOKENS)
     shape = {"width": 16, "heads": 1, "feedforward": 32, "context": context}
     return network(
         TOKENS.vocabulary.size, seed=1, std=0.2, group=TOKENS.group, features=features, **shape

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 
 from musictx.api import generate
 from musictx.data.statistics import WINDOW_SECONDS, Habit
-from musictx.sampling.constraints import GrammarRow, RowConstraint
-from musictx.sampling.steer import Steering
-from musictx.sampling.strengths import (
+from musictx.sampling.constants import (
     FEWEST_NOTES,
     LOUDNESS_GAIN,
     REGISTER_GAIN,
@@ -22,7 +20,9 @@ from musictx.sampling.strengths import (
     REPETITION_STRIKES,
     REQUESTED_GAIN,
 )
-from musictx.songs import strengths
+from musictx.sampling.constraints import GrammarRow, RowConstraint
+from musictx.sampling.steer import Steering
+from musictx.songs import constants
 from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
 from musictx.songs.bar_constraint import BarRow
 from musictx.songs.penalties import (
@@ -34,7 +34,7 @@ from musictx.songs.penalties import (
     summed,
 )
 from musictx.tokens.build import build
-from musictx.tokens.stream import CHORD, STEPS, NoteStream, Velocities
+from musictx.tokens.stream import CHORD, STEPS_PER_QUARTER, NoteStream, Velocities
 from tests.pieces import line, together
 from tests.sampling.pieces import BARS, DRUMS, line_ids, note_ids
 from tests.songs.test_grouped import song
@@ -88,7 +88,7 @@ def test_a_bar_is_pulled_to_the_next_note_of_the_one_that_it_repeats(random):
             for field, token in enumerate(group):
                 agrees = earlier is not None and field < min(3, len(target))
                 agrees &= target[:field] == group[:field]
-                assert pull() == ({target[field]: strengths.REPEAT_GAIN} if agrees else {})
+                assert pull() == ({target[field]: constants.REPEAT_GAIN} if agrees else {})
                 state.advance(token)
             last = note
         bars.append(bar)
@@ -120,7 +120,7 @@ def test_a_tune_that_stays_on_one_pitch_is_penalised_for_it(notes):
             tune.append(pitch - lowest)
 
 
-PLACES = (0, STEPS, 2 * STEPS, 3 * STEPS)
+PLACES = (0, STEPS_PER_QUARTER, 2 * STEPS_PER_QUARTER, 3 * STEPS_PER_QUARTER)
 SECTION, WORDS = 2, WIDE.vocabulary
 
 
@@ -131,19 +131,19 @@ def piece():
 
 
 def contrast(piece, drums=True):
-    steps = 3 * STEPS
+    steps = 3 * STEPS_PER_QUARTER
     return section_contrast(piece, [0], SECTION * steps, SECTION, steps=steps, drums=drums)
 
 
 @pytest.mark.parametrize("drums", [False, True])
 def test_notes_of_a_new_section_cost_if_the_same_bar_of_the_first_has_them(piece, drums):
     """Oracle: by loops over the groups of the first section."""
-    steps, section = 3 * STEPS, piece.in_bars(0, SECTION)
+    steps, section = 3 * STEPS_PER_QUARTER, piece.in_bars(0, SECTION)
     is_chord = section.notes["part"] == CHORD
     for bar in range(SECTION):
         lines, notes = piece.bars[: SECTION + bar + 1], piece.in_bars(0, SECTION + bar).notes
         before = WIDE.write(NoteStream(lines, notes))
-        for place in (0, STEPS // 2, STEPS):
+        for place in (0, STEPS_PER_QUARTER // 2, STEPS_PER_QUARTER):
             for part in (0, DRUMS, CHORD):
                 kind = {DRUMS: "drums", CHORD: "harmony"}.get(part, "program")
                 ids = [WORDS.id("place", place), WORDS.id(kind, 0)]
@@ -155,13 +155,13 @@ def test_notes_of_a_new_section_cost_if_the_same_bar_of_the_first_has_them(piece
                     if part == CHORD:
                         chords = section.notes[is_chord]
                         *_, root = -1, *chords["pitch"][chords["start"] <= bar * steps + place]
-                        expected[token] = strengths.SAME_ROOT * (tone == root)
+                        expected[token] = constants.SAME_ROOT * (tone == root)
                         continue
                     for note in section.notes[~is_chord & (section.bar == bar)]:
                         near = note["start"] % steps // 6 == place // 6
                         near &= note["pitch"] % 12 == tone % 12
                         if near and (drums or note["part"] != DRUMS):
-                            expected[token] = strengths.SAME_PITCH * (drums or part != DRUMS)
+                            expected[token] = constants.SAME_PITCH * (drums or part != DRUMS)
                 np.testing.assert_array_equal(costs, expected)
     assert is_chord.any()
 
@@ -211,7 +211,7 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
     recent = [note for note in notes if note[0] / 48 > now / 48 - span - 1e-6]
     pitched = [pitch for _, part, pitch in recent if part != DRUMS]
     at_once = len(pitched) * length / 48 / span
-    crowd = 0.0 if given else strengths.CROWD_GAIN * np.log2(max(at_once, 0.5) / polyphony)
+    crowd = 0.0 if given else constants.CROWD_GAIN * np.log2(max(at_once, 0.5) / polyphony)
     dense = REQUESTED_GAIN * (len(recent) / span - density)
     excess = max(dense, 0.0)  # notes more than are usual: chords get thinner
     dense -= 0.0 if is_asked else excess
@@ -233,7 +233,7 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
     elif count == 3:
         for token in range(*TABLE.range("length")):
             octaves = np.log2(TABLE.tokens[token][1] / 24)
-            wanted[token] = strengths.LENGTH_GAIN * (at_once - polyphony) * octaves
+            wanted[token] = constants.LENGTH_GAIN * (at_once - polyphony) * octaves
     elif count == 4 and recent:
         first, *_ = loud = Velocities(2).of_bin[1:]
         for number, velocity in enumerate(loud, 1):
@@ -272,13 +272,13 @@ def test_only_the_last_part_of_a_place_loses_notes_to_the_usual_density(notes, r
 def test_a_part_with_too_few_notes_becomes_likelier(from_start):
     """Of three parts one has four notes, and two have none."""
     state = BARS.grammar([token for _ in range(4) for token in [*line_ids(), *note_ids(0, 0)]])
-    passed = state.seconds / strengths.PART_SECONDS if from_start else 1.0
+    passed = state.seconds / constants.PART_SECONDS if from_start else 1.0
     least = {0: 3.0, 5: 2.0, DRUMS: 6.0}
-    rates = {part: notes / strengths.PART_SECONDS for part, notes in least.items()}
+    rates = {part: notes / constants.PART_SECONDS for part, notes in least.items()}
     pull = partial(lacking_parts, rates=rates, from_start=from_start)
     wanted = np.zeros((2, TABLE.size))
-    wanted[0, slice(*TABLE.range("place"))] = -strengths.PART_GAIN * 6 * passed
-    wanted[1, [TABLE.id("program", 5), TABLE.id("drums")]] = -strengths.PART_GAIN * 2 * passed
+    wanted[0, slice(*TABLE.range("place"))] = -constants.PART_GAIN * 6 * passed
+    wanted[1, [TABLE.id("program", 5), TABLE.id("drums")]] = -constants.PART_GAIN * 2 * passed
     wanted[1, TABLE.id("drums")] *= 3
     np.testing.assert_allclose(nats(pull, state), wanted[0])
     state.advance(TABLE.id("place", 24))
@@ -295,4 +295,4 @@ def test_a_part_continues_although_the_model_would_drop_it(counting, habits):
     (made,) = generate(counting, primer=music, bars=16, seed=1, **options)
     new = made.score.notes[made.score.notes["start"] >= 16 - 1e-3]
     share = (new["track"] == 1).sum() / 32
-    assert share >= strengths.PART_SHARE / 2 if habits else share < strengths.PART_SHARE / 2
+    assert share >= constants.PART_SHARE / 2 if habits else share < constants.PART_SHARE / 2

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from musictx.model.config import alignment
-from musictx.model.features import with_tokens
+from musictx.model.features import complete_features
 from musictx.tokens.build import build
 from tests import untrained
 from tests.pieces import score
@@ -29,7 +29,7 @@ def song(bars=12, seed=0):
 
 def model(**options):
     shape = {"layers": 2, "width": 32, "feedforward": 48, "context": 400, "group": TOKENS.group}
-    features = with_tokens([{"name": "bars"}, {"name": "ahead"}, {"name": "harmony"}], TOKENS)
+    features = complete_features([{"name": "bars"}, {"name": "ahead"}, {"name": "harmony"}], TOKENS)
     made = untrained.network(TOKENS.vocabulary.size, features=features, **shape | options)
     return untrained.spread(made, 1.5)
 

@@ -14,7 +14,7 @@ from musictx.config import SamplingConfig
 from musictx.data.statistics import CorpusStats, Habit
 from musictx.notes import DRUMS
 from musictx.shipped import models
-from musictx.songs import bar_infill, drummers, infill_penalties, penalties, strengths
+from musictx.songs import bar_infill, constants, drummers, infill_penalties, penalties
 from musictx.songs.drummers import IN_KIT, Drummer
 from musictx.songs.infill_penalties import HarmonicFit
 from musictx.tokens.stream import CHORD, STREAM_NOTE
@@ -43,7 +43,7 @@ def test_a_note_that_outlasts_its_chord_or_lasts_into_a_clash_costs(
     rows += [(start, CHORD, chord.root, chord.quality, 0) for start, chord in chords]
     fit = HarmonicFit(np.array(rows, STREAM_NOTE), bass=infill_penalties.Bass() if bass else None)
     costs = fit.lengths(pitch, step, lengths, composed, bass)
-    outlasts = strengths.BAR_LINE_GAIN if bass else strengths.OVERHANG_PENALTY
+    outlasts = constants.BAR_LINE_GAIN if bass else constants.OVERHANG_PENALTY
     for length, nats in zip(lengths.tolist(), costs.tolist()):
         leaves_chord = any(
             step < start < step + length
@@ -55,7 +55,7 @@ def test_a_note_that_outlasts_its_chord_or_lasts_into_a_clash_costs(
             step < start < step + length and (pitch - tone) % 12 in (1, 11)
             for start, _, tone in given_notes
         )
-        assert nats == (outlasts if leaves_chord else strengths.OVERHANG_PENALTY * clashes)
+        assert nats == (outlasts if leaves_chord else constants.OVERHANG_PENALTY * clashes)
 
 
 def accompaniment(music, parts, **options):
@@ -152,7 +152,7 @@ def test_intervals_on_low_notes_are_fourths_or_wider(monkeypatch):
         if one["start"] < other["end"] - 1e-3 and other["start"] < one["end"] - 1e-3
         if 0 < abs(int(one["pitch"]) - int(other["pitch"])) < 5
     ]
-    assert min(close) >= strengths.LOW_PITCH
+    assert min(close) >= constants.LOW_PITCH
 
 
 @pytest.mark.parametrize(("pitch", "high"), [(66, 87), (66, 127), (50, 87)])
@@ -216,9 +216,9 @@ def test_new_notes_off_a_given_chord_cost_unless_habits_are_off_and_given_notes_
     nats = nats_of_pitches()
     pitches = row.table.values_in("pitch").tolist()
     for token, pitch in enumerate(pitches, row.state.ids["pitch"].start):
-        clash = strengths.CLASH_PENALTY * (pitch % 12 in (0, 1, 2, 11))
-        off_chord = 0.0 if pitch % 12 in (0, 4, 7) else strengths.CLASH_PENALTY + clash
-        root = strengths.ROOT_GAIN * (pitch % 12 == 0)
+        clash = constants.CLASH_PENALTY * (pitch % 12 in (0, 1, 2, 11))
+        off_chord = 0.0 if pitch % 12 in (0, 4, 7) else constants.CLASH_PENALTY + clash
+        root = constants.ROOT_GAIN * (pitch % 12 == 0)
         assert nats[token] == (0.0 if pitch == 61 else off_chord - root), pitch
     part.sampling = SamplingConfig(habits=False)
     assert nats_of_pitches().max() == 0
@@ -269,8 +269,8 @@ def test_of_each_kind_one_drum_is_struck_at_a_time():
     drummer = Drummer(rates, 1.0, TONES)
     for struck, next_ones in (([42, 43], [46]), ([49, 51], [57])):
         nats = drummer.log_prob_drum(0, struck)[np.isin(TONES, next_ones)]
-        assert (nats <= np.log(strengths.LEAST_PROBABILITY)).all()
-    assert drummer.log_prob_hit(0, [49, 51]) == np.log(strengths.LEAST_PROBABILITY), "none left"
+        assert (nats <= np.log(constants.LEAST_PROBABILITY)).all()
+    assert drummer.log_prob_hit(0, [49, 51]) == np.log(constants.LEAST_PROBABILITY), "none left"
 
 
 @pytest.mark.parametrize("is_common", [True, False])
@@ -307,7 +307,7 @@ def test_a_style_is_written_and_read():
     back = drummers.from_text(drummers.to_text(rates))
     expected = np.zeros((8, 96))
     places = [24 * quarter + place for quarter in range(4) for place in drummers.PLACES]
-    expected[:, places] = rates.clip(0, strengths.GREATEST_PROBABILITY)
+    expected[:, places] = rates.clip(0, constants.GREATEST_PROBABILITY)
     np.testing.assert_allclose(back, expected)
     former = drummers.from_text(drummers.to_text(rates[:6]))  # of a card of version 1.0
     expected[6:] = 0.0

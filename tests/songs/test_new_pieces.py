@@ -13,17 +13,17 @@ from musictx.chords import CHORDS, chord_changes
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
+from musictx.sampling.constants import MOST_ALIKE
 from musictx.sampling.constraints import GrammarRow
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import NOTHING, Plan, Primer
 from musictx.sampling.sample import Sample
-from musictx.sampling.strengths import MOST_ALIKE
 from musictx.shipped import examples
 from musictx.songs import bar_infill, form, idiom, new_pieces, repeats
 from musictx.songs.bars import blank_piece
 from musictx.songs.chord_estimation import search
+from musictx.songs.constants import PART_SHARE
 from musictx.songs.loops import LOOP_END
-from musictx.songs.strengths import PART_SHARE
 from musictx.tokens.stream import CHORD
 from tests.pieces import line, of, outside, score, together
 from tests.sampling.pieces import region

@@ -73,7 +73,7 @@ def test_takes_are_composed_in_the_order_of_requests_and_independently(studio, g
 def test_a_part_is_composed_for_a_track_without_notes(task, studio, session):
     """The name of the track or its instrument decides the part; only selected bars get notes."""
     tracks = [*session.document.tracks, Track(3, "bass"), Track(4, "", 35), Track(5, "", 48)]
-    session.do(Change(tracks=tuple(tracks)), session.document.revision)
+    session.apply(Change(tracks=tuple(tracks)), session.document.revision)
     request = {"model": "pop", "tracks": [3, 5], "begin": 1.875, "end": 7.5, "seed": 4}
     take = studio.compose(session, task=task, **request)
     (proposal,) = take["proposals"]

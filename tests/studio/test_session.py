@@ -67,13 +67,13 @@ def test_a_session_that_is_read_again_has_its_state_and_its_whole_history(tmp_pa
         if word in ("do", "accept"):
             document = session.document
             if word == "do":
-                session.do(data.draw(changes(document)), revision)
+                session.apply(data.draw(changes(document)), revision)
             else:
                 notes = [(1.0, 2.0, 60, 80, document.tracks[0].id)]
                 removes = data.draw(st.lists(st.sampled_from([*document.notes, 99]), unique=True))
                 number = data.draw(st.integers(1, 2))
                 proposal = Proposal(number, "done", notes, removes=removes)
-                session.do(acceptance(document, 1, proposal, "x"), revision)
+                session.apply(acceptance(document, 1, proposal, "x"), revision)
             index += 1
             states[index:] = [music(session.document)]
         else:
@@ -98,10 +98,10 @@ def test_a_session_that_is_read_again_has_its_state_and_its_whole_history(tmp_pa
 def test_a_full_disk_changes_nothing(tmp_path, size):
     """The disk is too full for the rollback journal (tiny), or for the commit (unchanged)."""
     session = new_session(tmp_path / "s", ODE)
-    session.do(Change(remove=(0,)), 0)
+    session.apply(Change(remove=(0,)), 0)
     before = state_of(session)
     many = tuple((62 + n, 0.0, 1.0, 60, 80, 0) for n in range(5000))
-    operations = [lambda: session.do(Change(add=many, lock=(3,)), 1)]
+    operations = [lambda: session.apply(Change(add=many, lock=(3,)), 1)]
     operations += [lambda: session.undo(1)] if size == "tiny" else []
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
     limit = 100 if size == "tiny" else (session.folder / "piece.sqlite").stat().st_size
@@ -113,17 +113,17 @@ def test_a_full_disk_changes_nothing(tmp_path, size):
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, usual)
         assert state_of(session) == state_of(Session(tmp_path / "s", LIMITS)) == before
-    session.do(Change(add=many), 1)
+    session.apply(Change(add=many), 1)
     assert state_of(Session(tmp_path / "s", LIMITS)) == state_of(session)
 
 
 def test_a_second_program_cannot_overwrite_the_changes_of_the_first(tmp_path):
     first = new_session(tmp_path / "s")
     second = Session(tmp_path / "s", LIMITS)
-    first.do(Change(add=((0, 0.0, 1.0, 60, 80, 0),)), 0)
+    first.apply(Change(add=((0, 0.0, 1.0, 60, 80, 0),)), 0)
     before = state_of(second)
     with pytest.raises(WriteError, match="another program"):
-        second.do(Change(add=((0, 0.0, 1.0, 72, 80, 0),)), 0)
+        second.apply(Change(add=((0, 0.0, 1.0, 72, 80, 0),)), 0)
     assert state_of(second) == before
     assert state_of(Session(tmp_path / "s", LIMITS)) == state_of(first)
 
@@ -142,7 +142,7 @@ def test_a_second_program_cannot_overwrite_the_changes_of_the_first(tmp_path):
 )
 def test_a_damaged_database_is_refused_and_left_as_it_is(tmp_path, damage):
     session = new_session(tmp_path / "s", ODE)
-    session.do(Change(remove=(0,)), 0)
+    session.apply(Change(remove=(0,)), 0)
     path = tmp_path / "s" / "piece.sqlite"
     if isinstance(damage, str):
         sql(session, damage)
@@ -159,7 +159,7 @@ def test_a_damaged_database_is_refused_and_left_as_it_is(tmp_path, damage):
 
 def test_an_operation_with_a_damaged_inverse_is_not_undone(tmp_path):
     session = new_session(tmp_path / "s", ODE)
-    session.do(Change(remove=(0,)), 0)
+    session.apply(Change(remove=(0,)), 0)
     for inverse in ("null", "[[", '{"add": [[-1, 0, 1, 60, 80, 0]]}', '{"evil": 1}'):
         sql(session, f"UPDATE operations SET back = '{inverse}' WHERE number = 1")
         session = Session(tmp_path / "s", LIMITS)
@@ -198,7 +198,7 @@ def test_a_name_that_is_only_shown_follows_its_instrument_and_is_in_no_file(tmp_
     assert [row["name"] for row in rows] == ["piano 1", "piano 2", "bass"]
     sent = [row | {"program": 40} for row in rows]
     sent[2]["name"] = "Left hand"
-    rows = session.do(parse_change({"tracks": sent}), 0)["tracks"]
+    rows = session.apply(parse_change({"tracks": sent}), 0)["tracks"]
     assert [row["name"] for row in rows] == ["strings 1", "strings 2", "Left hand"]
     assert score_of(session.document).names == {2: "Left hand"}
 
@@ -207,7 +207,7 @@ def test_a_session_is_one_object_while_it_is_used_and_is_freed_later(tmp_path, m
     monkeypatch.setattr(session_module, "CACHED", 1)
     sessions = Sessions(tmp_path, LIMITS)
     session = sessions.create(Document(name="a"))
-    session.do(Change(add=((0, 0.0, 1.0, 60, 80, 0),)), 0)
+    session.apply(Change(add=((0, 0.0, 1.0, 60, 80, 0),)), 0)
     other = sessions.create(Document(name="b"))
     assert sessions.get(session.id) is session
     name, state, reference = session.id, session.document.state(), weakref.ref(session)

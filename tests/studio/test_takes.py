@@ -45,7 +45,7 @@ REQUESTS = [
 def test_the_command_of_a_take_composes_the_same_notes_which_the_document_then_has(
     request_, studio, session, monkeypatch, capsys
 ):
-    session.do(Change(lock=(20, 21)), 0)
+    session.apply(Change(lock=(20, 21)), 0)
     before = session.document
     takes = session.folder / "takes"
     files_exist = []

@@ -17,7 +17,7 @@ from musictx.songs.bars import PER_SECOND
 from musictx.tokens.build import build
 from musictx.tokens.controls import CONTROL_KINDS, measure_controls
 from musictx.tokens.performance import PerformanceTokenizer
-from musictx.tokens.stream import BAR, STEPS, STREAM_NOTE, NoteStream
+from musictx.tokens.stream import BAR, STEPS_PER_QUARTER, STREAM_NOTE, NoteStream
 from musictx.tokens.tokenizer import Clock
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 from tests.pieces import line
@@ -240,8 +240,8 @@ def test_notes_stay_on_their_beats_although_the_beats_are_late(score):
     back, clock = BARS[0].decode(BARS[0].encode(score)), Beats(score)
     assert back == BARS[0].round_trip(score)
     offset = BARS[0].clock(score).offset
-    begins = round(float(clock.quarters(offset)) * STEPS, 5) if len(back) else 0
-    expected = by_pitch(score.notes, lambda seconds: clock.quarters(seconds) * STEPS)
+    begins = round(float(clock.quarters(offset)) * STEPS_PER_QUARTER, 5) if len(back) else 0
+    expected = by_pitch(score.notes, lambda seconds: clock.quarters(seconds) * STEPS_PER_QUARTER)
     actual = by_pitch(back.notes, lambda seconds: seconds * PER_SECOND + begins)
     assert [note[:3] for note in actual] == [note[:3] for note in expected]
     assert all(abs(a[3] - b[3]) <= NEAR_STEPS for a, b in zip(actual, expected))

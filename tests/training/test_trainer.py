@@ -13,7 +13,7 @@ from musictx.config import TrainerConfig
 from musictx.config.trainer import LIGHTNING_FLAGS, NOT_OFFERED
 from musictx.errors import ConfigError, UserError
 from musictx.hydra_config import compose
-from musictx.hydra_config.words import normalise
+from musictx.hydra_config.overrides import normalise
 from musictx.training import ranks
 from musictx.training.progress import Progress, TrainingTimer, compact
 from musictx.training.trainer import build_trainer, describe_device, precision, quiet

@@ -7,7 +7,7 @@ from typing import Any
 
 from musictx.attention.positions.added import AddedPositions
 from musictx.attention.positions.base import PositionScheme, Sizes
-from musictx.config.checks import imported, instance
+from musictx.config.checks import create, import_class
 from musictx.config.position import SCHEMES, checked
 
 __all__ = ["SCHEMES", "PositionScheme", "Sizes", "build", "complete", "scheme_of"]
@@ -56,7 +56,7 @@ def build(
     name = options.pop("name")
     sizes = Sizes(layers, heads, head_dim, width, causal, options.pop("coordinates", None))
     added = {key: options.pop(key) for key in ADDED_OPTIONS & options.keys()}
-    scheme: PositionScheme = instance("position.name", name, scheme_of(name), sizes, **options)
+    scheme: PositionScheme = create("position.name", name, scheme_of(name), sizes, **options)
     if added:
         scheme.added = AddedPositions(width, **added)
     return scheme
@@ -65,5 +65,5 @@ def build(
 def scheme_of(name: str) -> type[PositionScheme]:
     """The class of a scheme by name or import path. Raises ``ConfigError`` if there is none."""
     target = SCHEMES[name].target if name in SCHEMES else name
-    scheme: type[PositionScheme] = imported("position.name", target, PositionScheme)
+    scheme: type[PositionScheme] = import_class("position.name", target, PositionScheme)
     return scheme

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from musictx.attention.terms import Positions, as_tensor
-from musictx.config.checks import instance
+from musictx.config.checks import create
 from musictx.errors import ConfigError
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -141,7 +141,7 @@ def readers(coordinates: dict[str, Any] | None) -> dict[str, Reader]:
             f"position.coordinates.kind={kind}: two_d needs the time, pitch or voice of tokens; "
             "expected tokens or grid"
         )
-    axes: dict[str, Reader] = instance("position.coordinates.kind", kind, makers[kind], **options)
+    axes: dict[str, Reader] = create("position.coordinates.kind", kind, makers[kind], **options)
     return axes
 
 

@@ -12,12 +12,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from musictx import registry
-from musictx.config.checks import imported
+from musictx.config.checks import import_class
 from musictx.errors import ConfigError
 from musictx.model.features.base import Feature, NativeForm, Options
 from musictx.tokens.tokenizer import Tokenizer
 
-__all__ = ["BUILT_IN", "Feature", "NativeForm", "Options", "chosen", "feature_class", "with_tokens"]
+__all__ = [
+    "BUILT_IN",
+    "Feature",
+    "NativeForm",
+    "Options",
+    "complete_features",
+    "feature_class",
+    "user_options",
+]
 
 #: Name -> import path of the built-in features.
 BUILT_IN = {
@@ -33,21 +41,21 @@ def feature_class(name: str) -> type[Feature]:
     if path is None:
         names = ", ".join(sorted({*BUILT_IN, *registry.FEATURES}))
         raise ConfigError(f"model.features={name}: expected module:Class or one of {names}")
-    feature_type: type[Feature] = imported("model.features", path, Feature)
+    feature_type: type[Feature] = import_class("model.features", path, Feature)
     return feature_type
 
 
-def with_tokens(
-    chosen: Sequence[Mapping[str, Any]], tokenizer: Tokenizer
+def complete_features(
+    features: Sequence[Mapping[str, Any]], tokenizer: Tokenizer
 ) -> tuple[dict[str, Any], ...]:
-    """Return the ``chosen`` features with all their options and the arguments that follow from
+    """Return ``features`` with all their options and the arguments that follow from
     ``tokenizer``.
 
     Raises ``ConfigError`` for an unknown name or option, an invalid value, and a tokenizer without
     the tokens that the feature reads.
     """
-    features = []
-    for feature in chosen:
+    completed = []
+    for feature in features:
         options = dict(feature)
         name = str(options.pop("name"))
         feature_type = feature_class(name)
@@ -57,13 +65,13 @@ def with_tokens(
                 expected = ", ".join(names) or "none"
                 raise ConfigError(f"model.features: {name} has no {option}; options: {expected}")
         options = dataclasses.asdict(feature_type.options(**options))
-        features.append({"name": name, **options, **feature_type.of_tokens(tokenizer)})
-    return tuple(features)
+        completed.append({"name": name, **options, **feature_type.of_tokens(tokenizer)})
+    return tuple(completed)
 
 
-def chosen(features: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def user_options(features: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the name and options of each of ``features``, without the arguments that
-    :func:`with_tokens` adds."""
+    :func:`complete_features` adds."""
     return [
         {n: f[n] for n in ("name", *_option_names(feature_class(f["name"]))) if n in f}
         for f in features

@@ -20,7 +20,7 @@ from musictx.attention.positions.coordinates import value_table
 from musictx.model.features.base import NativeForm
 from musictx.songs.features.group_keys import BAR, PLACE, SIZE, GroupFeature, Groups, gather
 from musictx.tokens.controls import KNOWN
-from musictx.tokens.stream import STEPS
+from musictx.tokens.stream import STEPS_PER_QUARTER
 
 #: The number of pitch classes, and the root where there is no chord.
 CLASSES, NO_ROOT = 12, 12
@@ -29,7 +29,7 @@ STRETCHES = 4
 #: Hidden channels of :class:`TransposedMLP`.
 HIDDEN = 32
 #: Steps of half a bar of 4/4, and the most steps of a note that count in shares of time.
-HALF, LONGEST = 2 * STEPS, 2 * STEPS
+HALF, LONGEST = 2 * STEPS_PER_QUARTER, 2 * STEPS_PER_QUARTER
 #: The kind of the next id.
 OTHER, ROOT, QUALITY, PITCH = range(4)
 

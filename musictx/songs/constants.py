@@ -1,5 +1,5 @@
 """Constants for sampling music in bars; those for all music, and what a source is, are in
-:mod:`musictx.sampling.strengths`.
+:mod:`musictx.sampling.constants`.
 
 Elsewhere: sizes of tokens and windows (``bar_codec.py``, ``repeats.py``), and how chords, sections,
 repeated bars and beats are found in music (``chord_estimation.py``, ``sections.py``,

@@ -12,7 +12,7 @@ import musictx
 from musictx import formats, midi, shipped
 from musictx.data.workers import run_isolated
 from musictx.errors import UserError
-from musictx.mcp import work
+from musictx.mcp import calls
 from musictx.mcp.places import Places
 from musictx.mcp.tools import TOOLS
 from musictx.render.soundfont import OURS, SoundFont
@@ -67,7 +67,7 @@ def test_the_schema_of_a_tool_is_valid_and_has_no_options_of_the_machine(tool):
 def test_an_invalid_call_gets_a_sentence(tool, arguments, sentence, places, tmp_path):
     (places.out / "away").symlink_to(tmp_path)
     with pytest.raises(UserError, match=sentence):
-        work.config_of(tool, arguments, places)
+        calls.config_of(tool, arguments, places)
     assert not (places.out / "given").exists()
 
 
@@ -85,9 +85,9 @@ def test_only_files_in_the_read_folder_and_in_out_are_read(tmp_path):
     sheet = tmp_path / "other" / "sheet"
     sheet.write_text("| C | F |")
     with pytest.raises(UserError, match="chords="):
-        work.config_of("accompany", {"chords": str(sheet)}, places)
+        calls.config_of("accompany", {"chords": str(sheet)}, places)
     chords = "| C | F |" * 99  # without a melody
-    assert work.config_of("accompany", {"chords": chords}, places).chords == chords
+    assert calls.config_of("accompany", {"chords": chords}, places).chords == chords
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ def test_the_default_model_is_that_of_the_command_line(
     tool, arguments, model, places, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)  # without models under runs/
-    assert work.config_of(tool, arguments, places).model.path == model
+    assert calls.config_of(tool, arguments, places).model.path == model
 
 
 def test_music_in_base64_is_written_once_and_named_by_its_contents(places):
-    call = partial(work.config_of, "continue", places=places)
+    call = partial(calls.config_of, "continue", places=places)
     first = call({"primer_base64": BASE64, "seed": 1}).primer
     assert first == call({"primer_base64": BASE64, "seed": 2}).primer
     assert first.startswith(str(places.out / "given"))
@@ -120,13 +120,13 @@ def test_music_in_base64_is_written_once_and_named_by_its_contents(places):
 
 
 def call(tool, folder, **arguments):
-    config = work.config_of(tool, arguments, Places(folder), "cpu")
-    return work.perform(TOOLS[tool].command, config, lambda *_: None)
+    config = calls.config_of(tool, arguments, Places(folder), "cpu")
+    return calls.perform(TOOLS[tool].command, config, lambda *_: None)
 
 
 @pytest.mark.slow
 def test_each_tool_describes_its_results_and_prints_nothing(tiny, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(work, "run_isolated", lambda call, *arguments, limits: call(*arguments))
+    monkeypatch.setattr(calls, "run_isolated", lambda call, *arguments, limits: call(*arguments))
     tune = str(shipped.examples()["ode_to_joy"])
     common = {"seed": 3, "model": str(tiny["piano"])}
     generated = call("generate", tmp_path, seconds=1.0, samples=2, **common)
@@ -150,21 +150,21 @@ def test_each_tool_describes_its_results_and_prints_nothing(tiny, tmp_path, caps
 
 
 def test_files_are_read_once_and_in_a_separate_process(tiny, tmp_path, monkeypatch):
-    calls = []
+    recorded = []
 
     def record(function, *arguments, limits):
-        calls.append((function.__name__, limits.read_seconds))
+        recorded.append((function.__name__, limits.read_seconds))
         return run_isolated(function, *arguments, limits=limits)
 
     def fail(*arguments):
         raise AssertionError("a file is read in the server process")
 
-    monkeypatch.setattr(work, "run_isolated", record)
+    monkeypatch.setattr(calls, "run_isolated", record)
     monkeypatch.setattr(midi, "read", fail)
     monkeypatch.setattr(SoundFont, "__init__", fail)
     tune = str(shipped.examples()["ode_to_joy"])
     call("continue", tmp_path, primer=tune, seconds=1.0, seed=3, model=str(tiny["piano"]))
-    assert calls == [("_read_file", 10)]
+    assert recorded == [("_read_file", 10)]
     rendered = call("render", tmp_path, files=[tune], png=False, soundfont=str(OURS))
     assert [Path(path).suffix for path in rendered["files"]] == [".wav"]
-    assert calls[1:] == [("_list", 900)]
+    assert recorded[1:] == [("_list", 900)]

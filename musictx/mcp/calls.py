@@ -17,7 +17,7 @@ import numpy as np
 from musictx import formats, keys, shipped
 from musictx.apps.results import Result, describe_new_notes, fresh_seed, suits_bars
 from musictx.commands import COMMANDS
-from musictx.config.composing import MOST_AT_ONCE, Written
+from musictx.config.composing import MOST_AT_ONCE, WritingOptions
 from musictx.config.limits import Limits, ServerLimits
 from musictx.config.values import expand_home
 from musictx.data.workers import run_isolated
@@ -90,7 +90,7 @@ def _absolute(option: str, value: Any, places: Places) -> Any:
     return places.input_path(option, text)
 
 
-def _default_model(config: Written) -> str:
+def _default_model(config: WritingOptions) -> str:
     """Return the default model of the command line for a request without music: the path of the
     newest model under runs/, or the name of an included model."""
     model = shipped.find_latest(tokenizer=config.tokenizer, in_bars=suits_bars(config, None))

@@ -17,7 +17,7 @@ from pathlib import Path
 from musictx.commands import free_form, groups, options_of
 from musictx.config import checks
 from musictx.config.trainer import LIGHTNING_FLAGS
-from musictx.config.values import converted, expand_home, types_of
+from musictx.config.values import convert, expand_home, types_of
 from musictx.errors import ConfigError, shown
 from musictx.options import (
     QUOTED,
@@ -127,7 +127,7 @@ def _value(name: str, field: dataclasses.Field, text: str | list[str]) -> str:
     with ``${`` is not checked, since Hydra may resolve it."""
     value = QUOTED.sub(r"\2", text) if isinstance(text, str) else text
     if isinstance(value, list) or "${" not in value:
-        value = converted(name, field, None if value == "null" else value)
+        value = convert(name, field, None if value == "null" else value)
         if field.metadata["path"]:
             check_path(name, field, value)
     if "str" not in types_of(field):

@@ -1,7 +1,7 @@
 """The constants that shape new chorales, each with its source.
 
 A source is the heading of an entry of scripts/LOG.md, in quotation marks, or "not measured". Nats
-are subtracted from logits, as in :mod:`musictx.sampling.strengths`.
+are subtracted from logits, as in :mod:`musictx.sampling.constants`.
 
 Elsewhere: the default strength of the rules (``sampling.rules``) and number of particles
 (``particles``), which are options; what counts as a fault of voice leading, by which chorales are
