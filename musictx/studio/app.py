@@ -93,8 +93,8 @@ class Studio:
         """End the composer and the training, and delete exported files."""
         await asyncio.to_thread(self.composer.close)
         await asyncio.to_thread(self.training.close)
-        self._sound_thread.shutdown(cancel_futures=True)
-        self.exports.close()
+        await asyncio.to_thread(self._sound_thread.shutdown, cancel_futures=True)
+        await asyncio.to_thread(self.exports.close)
 
     def routes(self) -> list[web.RouteDef]:
         """Return every route of ``/api``."""
@@ -326,19 +326,20 @@ def _accept(session: Session, data: JSON) -> JSON:
     """Add the notes of a proposal, as one operation, and return the document."""
     revision = data.get("revision")
     take, proposal = session.takes.proposal(int(data["take"]), data.get("proposal", 1))
-    session.apply(
-        acceptance(session.document_at(revision), take.id, proposal, take.label), revision
-    )
-    return session.json()
+    with session.locked_folder():  # until the answer: no other change comes between
+        document = session.document_at(revision)
+        session.apply(acceptance(document, take.id, proposal, take.label), revision)
+        return session.json()
 
 
 def _retime(session: Session, data: JSON) -> JSON:
     """Change tempo, meter or key, as one operation, and return the document."""
     revision = data.pop("revision", None)
-    change = timing_change(session.document_at(revision), data)
-    if change != Change(change.label):
-        session.apply(change, revision)
-    return session.json()
+    with session.locked_folder():
+        change = timing_change(session.document_at(revision), data)
+        if change != Change(change.label):  # it changes something
+            session.apply(change, revision)
+        return session.json()
 
 
 def _parse_object(body: bytes) -> JSON:

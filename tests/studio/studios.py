@@ -58,6 +58,7 @@ async def studio_client(folder, composer=FakeComposer, **options):
     with patch("musictx.studio.app.Composer", composer):
         studio = Studio(config)
     async with TestClient(TestServer(studio.app), headers={"X-Musictx": "1"}) as client:
+        client.studio = studio
         client.composer, client.sessions = studio.composer, studio.sessions
         yield client
 

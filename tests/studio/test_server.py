@@ -5,6 +5,8 @@ import importlib
 import io
 import json
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
 import mido
@@ -13,6 +15,7 @@ from yarl import URL
 
 from musictx import formats, musicxml, shipped
 from musictx.studio.config import StudioLimits
+from musictx.studio.session import Session
 from tests import pieces
 from tests.midi.midi_bytes import messages, saved
 from tests.studio.studios import ODE, new_piece, send, studio_client, take
@@ -284,7 +287,15 @@ async def test_an_export_ends_when_no_page_waits_for_it(client, monkeypatch):
         assert answer.status == 200
 
 
-async def test_a_proposal_is_accepted_and_undone(client):
+async def test_the_studio_ends_without_blocking_its_event_loop(tmp_path):
+    rendered = threading.Event()
+    async with studio_client(tmp_path) as client:
+        rendering = client.studio._sound_thread.submit(rendered.wait, 5)
+        asyncio.get_running_loop().call_later(0.1, rendered.set)
+    assert rendering.result(), "the loop could not set the event"
+
+
+async def test_a_proposal_is_accepted_and_undone(client, monkeypatch):
     session = await new_piece(client, ODE)
     path = f"/api/sessions/{session['id']}"
     request = {"task": "replace", "begin": 0, "end": 1, "revision": 0}
@@ -304,6 +315,18 @@ async def test_a_proposal_is_accepted_and_undone(client):
         piece = await send(client, "GET", path)
         assert ("1/1" in piece["brought"]) == is_accepted
         await send(client, "POST", f"{path}/{word}", json={"revision": piece["revision"]})
+    get_json = Session.json
+
+    def check_locked(session):
+        with ThreadPoolExecutor() as other:
+            assert not other.submit(session._lock.acquire, blocking=False).result()
+        return get_json(session)
+
+    # No other change may come between an operation and the document in its answer.
+    monkeypatch.setattr(Session, "json", check_locked)
+    piece = await send(client, "POST", accept, json={"proposal": 1, "revision": 3})
+    timing = piece["timings"][0] | {"revision": 4, "tempo": 90}
+    await send(client, "POST", f"{path}/timing", json=timing)
 
 
 async def test_an_invalid_body_gets_a_sentence(client):
