@@ -26,17 +26,19 @@ from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused, validate
 from musictx.studio.events import Hub, encode_event
 from musictx.studio.exchange import chords_of, parse_chord
-from musictx.studio.exports import TYPES, Export, Exports
+from musictx.studio.exports import MEDIA_TYPES, Export, Exports
 from musictx.studio.guard import Guard, Handler
 from musictx.studio.models import options_json
 from musictx.studio.session import ID, Session, Sessions
-from musictx.studio.takes import acceptance
+from musictx.studio.takes import acceptance_change
 from musictx.studio.timing import timing_change
-from musictx.studio.training import Trainings
+from musictx.studio.training import Training
 
 PAGE = Path(__file__).resolve().parent / "page"
 #: Seconds after which a message keeps an idle stream of events open.
 KEEP_ALIVE_SECONDS = 15.0
+#: Seconds in which a page must accept an event.
+WRITE_SECONDS = 15.0
 #: Seconds in which the body of a request must arrive.
 BODY_SECONDS = 30.0
 SESSION = f"/api/sessions/{{session:{ID}}}"
@@ -45,8 +47,11 @@ JSON = dict[str, Any]
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """The query of an export: an excerpt of the piece, in seconds, and a ``proposal`` of a ``take``
-    to be included. None: the start, the end, no proposal."""
+    """The query of an export.
+
+    begin, end      the excerpt of the piece, in seconds; None: from its start, to its end
+    take, proposal  numbers of the take and its proposal to be included; take None: no proposal
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -57,9 +62,9 @@ class ExportOptions:
 
 
 class Studio:
-    """The studio as an application of aiohttp, ``app``. Create it inside the event loop, and start
-    its ``composer`` once the server listens. Everything that reads or writes a file runs in a
-    thread, so that the event loop can answer other requests."""
+    """The studio as an aiohttp application (``app``). Create it inside the event loop, and start
+    its ``composer`` once the server listens. Requests that read or write files run in a thread, so
+    that the event loop can answer other requests."""
 
     def __init__(self, config: StudioConfig) -> None:
         self._config = config
@@ -68,7 +73,7 @@ class Studio:
         folder = Path(config.folder).expanduser().resolve()
         self.sessions = Sessions(folder, config.limits)
         self.exports = Exports(folder / ".exports", config.limits)
-        self.training = Trainings(config)
+        self.training = Training(config)
         self.hub = Hub()
         self.composer = Composer(self.hub.publish, config)
         for name, model in self.training.models().items():
@@ -85,12 +90,12 @@ class Studio:
         self.app.add_routes([*self.routes(), web.get("/", self._index), web.static("/page", PAGE)])
 
     async def _end_streams(self, app: web.Application) -> None:
-        """End event streams and exports, since the server waits for open connections."""
+        """End event streams and exports. Otherwise the server would wait for their connections."""
         self._closing = True
         self.hub.close()
 
     async def _close(self, app: web.Application) -> None:
-        """End the composer and the training, and delete exported files."""
+        """Stop the composer and the training, and delete exported files."""
         await asyncio.to_thread(self.composer.close)
         await asyncio.to_thread(self.training.close)
         await asyncio.to_thread(self._sound_thread.shutdown, cancel_futures=True)
@@ -100,8 +105,7 @@ class Studio:
         """Return every route of ``/api``."""
         get, post, delete = web.get, web.post, web.delete
         take = f"{SESSION}/takes/{{take:[0-9]{{1,9}}}}"
-        plain, on_session = self._route, self._session_route
-        export, sample = self._file_route(self._export), self._file_route(self._sample)
+        plain, on_session, file = self._route, self._session_route, self._file_route
         return [
             get("/api/models", plain(lambda data: self.composer.models.json())),
             get("/api/options", plain(lambda data: options_json())),
@@ -111,25 +115,31 @@ class Studio:
             get(SESSION, on_session(self._piece)),
             delete(SESSION, on_session(self._delete)),
             post(f"{SESSION}/restore", plain(lambda data: self.sessions.restore(data["session"]))),
-            get(f"{SESSION}/chords", on_session(_chords)),
+            get(
+                f"{SESSION}/chords",
+                on_session(lambda s, data: chords_of(s.document, "symbols" in data)),
+            ),
             get(f"{SESSION}/chord", on_session(lambda s, data: parse_chord(data.get("text", "")))),
             get(f"{SESSION}/controllers", on_session(_controllers)),
             post(f"{SESSION}/ops", on_session(_apply)),
             post(f"{SESSION}/undo", on_session(lambda s, data: s.undo(data.get("revision")))),
             post(f"{SESSION}/redo", on_session(lambda s, data: s.redo(data.get("revision")))),
-            post(f"{SESSION}/timing", on_session(_retime)),
+            post(f"{SESSION}/timing", on_session(_change_timing)),
             post(f"{SESSION}/takes", on_session(self.composer.submit, 202)),
-            delete(take, on_session(self._cancel)),
+            delete(take, on_session(lambda s, data: self.composer.cancel(s, int(data["take"])))),
             post(f"{take}/accept", on_session(_accept)),
-            get(f"{SESSION}/losses", plain(self._losses)),
-            get(f"{SESSION}/export/{{name:(?s:.*)}}.{{kind:mid|musicxml|wav|png}}", export),
+            get(f"{SESSION}/losses", plain(self._omissions)),
+            get(
+                f"{SESSION}/export/{{name:(?s:.*)}}.{{kind:mid|musicxml|wav|png}}",
+                file(self._export),
+            ),
             get(f"{SESSION}/events", self.events),
             get("/api/training", plain(lambda data: self.training.json())),
             post("/api/training", plain(lambda data: self.training.start(data.get("folder")), 202)),
             delete("/api/training", plain(lambda data: self.training.stop())),
             post("/api/training/look", plain(lambda data: self.training.look(data.get("folder")))),
             post("/api/training/use", plain(self._use_trained_model)),
-            get("/api/training/samples/{step:[0-9]{1,9}}.{kind:mid|wav|png}", sample),
+            get("/api/training/samples/{step:[0-9]{1,9}}.{kind:mid|wav|png}", file(self._sample)),
         ]
 
     # ---------------------------------------------------------------------- requests and responses
@@ -141,8 +151,9 @@ class Studio:
         self, function: Callable[[JSON], Any], status: int = 200, *, is_file: bool = False
     ) -> Handler:
         """Return a handler that calls ``function(data)`` in a thread, and responds with the result
-        as JSON, or with status 204 for None. ``data`` has the query, the named parts of the path,
-        and the JSON object in the body. If ``is_file``, ``data["file"]`` is the body instead."""
+        as JSON, or with status 204 for ``None``. ``data`` has the query, the named parts of the
+        path, and the fields of the JSON object in the body. If ``is_file``, the body is no JSON,
+        but is ``data["file"]``."""
 
         async def handler(request: web.Request) -> web.StreamResponse:
             body = b"" if request.method == "GET" else await self._body(request)
@@ -162,8 +173,8 @@ class Studio:
     def _session_route(
         self, function: Callable[[Session, JSON], Any], status: int = 200
     ) -> Handler:
-        """Return a handler, as :meth:`_route` does, that calls ``function(session, data)`` with the
-        session that the path names. If this changes the document, notify all pages of it."""
+        """Like :meth:`_route`, but call ``function(session, data)`` with the session that the path
+        names. If this changes the document, notify all pages that show the session."""
 
         def call(data: JSON) -> Any:
             session = self.sessions.get(data.pop("session"))
@@ -176,14 +187,14 @@ class Studio:
         return self._route(call, status)
 
     async def _body(self, request: web.Request) -> bytes:
-        """Return the body. Raise :class:`Refused` as soon as it is larger than an upload may be, or
-        if it does not arrive in time."""
+        """Return the body. Raise :class:`Refused` if it is larger than an upload may be, or does
+        not arrive in time."""
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 return await request.read()
         except web.HTTPRequestEntityTooLarge:
-            size = f"{self._config.limits.midi_mb} MB"
-            sentence = f"this is larger than {size}, which is what the studio takes"
+            megabytes = self._config.limits.midi_mb
+            sentence = f"this is larger than {megabytes} MB, the most that the studio accepts"
             raise Refused(sentence, 413) from None
         except TimeoutError:
             sentence = f"the data did not arrive within {BODY_SECONDS:g} seconds; try again"
@@ -211,19 +222,16 @@ class Studio:
     def _delete(self, session: Session, data: JSON) -> None:
         self.sessions.delete(session)
         for take in [*session.takes.values()]:  # a deleted session gets no new takes
-            if take.running:
+            if take.is_running:
                 self.composer.cancel(session, take.id)
         self.hub.publish(session.id, "deleted", {})
-
-    def _cancel(self, session: Session, data: JSON) -> None:
-        self.composer.cancel(session, int(data["take"]))
 
     # --------------------------------------------------------------------------------- exports
 
     def _file_route(self, function: Callable[[JSON], Export]) -> Handler:
-        """Return a handler that responds with the file of the export ``function(data)``, unless the
-        page stops waiting before it is written. ``data`` has the query and the named parts of the
-        path. A ``name`` among these is the name of the download."""
+        """Return a handler that writes the export ``function(data)``, and responds with its file.
+        Writing ends early if the page stops waiting. ``data`` has the query and the named parts of
+        the path. A ``name`` among these is the name of the download."""
 
         async def handler(request: web.Request) -> web.FileResponse:
             kind = request.match_info["kind"]
@@ -238,35 +246,43 @@ class Studio:
 
             executor = self._sound_thread if kind == "wav" else None
             path = await asyncio.get_running_loop().run_in_executor(executor, write)
-            headers = {"Content-Type": TYPES[kind]}
+            headers = {"Content-Type": MEDIA_TYPES[kind]}
             if "name" in request.match_info:
                 name = re.split(r"[/\\]", request.match_info["name"])[-1]
                 stem = clean_name(name).strip(". ") or "music"
                 ascii_stem = re.sub(r"[^A-Za-z0-9 ._-]", "_", stem)
-                names = (
-                    f"filename=\"{ascii_stem}.{kind}\"; filename*=UTF-8''{quote(stem, '')}.{kind}"
+                headers["Content-Disposition"] = (
+                    f'attachment; filename="{ascii_stem}.{kind}"; '
+                    f"filename*=UTF-8''{quote(stem, '')}.{kind}"
                 )
-                headers["Content-Disposition"] = f"attachment; {names}"
             return web.FileResponse(path, headers=headers)
 
         return handler
 
     def _export(self, data: JSON) -> Export:
         """Return the export of a session that ``data`` describes."""
-        session, in_path = self.sessions.get(data["session"]), ("session", "name", "kind")
-        query = {name: value for name, value in data.items() if value and name not in in_path}
+        session = self.sessions.get(data["session"])
+        path_parts = ("session", "name", "kind")
+        query = {name: value for name, value in data.items() if value and name not in path_parts}
         options = validate(ExportOptions, query)
         document = session.document
         revision = document.revision
         if options.take is not None:
             _, proposal = session.takes.proposal(options.take, options.proposal)
             document = document.copy()
-            document.apply(acceptance(document, options.take, proposal))
-        times, opened = (options.begin, options.end), session.opened_file()
-        return Export(revision, data["kind"], document, document.name, *times, opened)
+            document.apply(acceptance_change(document, options.take, proposal))
+        return Export(
+            version=revision,
+            kind=data["kind"],
+            document=document,
+            title=document.name,
+            begin=options.begin,
+            end=options.end,
+            opened=session.opened_file(),
+        )
 
-    def _losses(self, data: JSON) -> JSON:
-        return {"losses": self._export(data | {"kind": "mid"}).midi().losses}
+    def _omissions(self, data: JSON) -> JSON:
+        return {"losses": self._export(data | {"kind": "mid"}).midi().omissions}
 
     # -------------------------------------------------------------------------------- training
 
@@ -278,7 +294,7 @@ class Studio:
     def _sample(self, data: JSON) -> Export:
         """Return the export of the sample that the training composed after a step."""
         score, name = self.training.sample(int(data["step"]))
-        command = self.training.json()["command"]
+        command = self.training.json()["command"]  # names the run, so other runs have other files
         return Export(command, data["kind"], exchange.document_of(score), name)
 
     # ---------------------------------------------------------------------------------- events
@@ -301,16 +317,12 @@ class Studio:
                         data = b": alive\n\n"
                     if data is None:
                         return response
-                    async with asyncio.timeout(KEEP_ALIVE_SECONDS):
+                    async with asyncio.timeout(WRITE_SECONDS):
                         await response.write(data)
             except (TimeoutError, ConnectionError):  # the page no longer reads, or is closed
                 if request.transport is not None:
                     request.transport.abort()
                 return response
-
-
-def _chords(session: Session, data: JSON) -> Any:
-    return chords_of(session.document, "symbols" in data)
 
 
 def _controllers(session: Session, data: JSON) -> Any:
@@ -328,11 +340,11 @@ def _accept(session: Session, data: JSON) -> JSON:
     take, proposal = session.takes.proposal(int(data["take"]), data.get("proposal", 1))
     with session.locked_folder():  # until the answer: no other change comes between
         document = session.document_at(revision)
-        session.apply(acceptance(document, take.id, proposal, take.label), revision)
+        session.apply(acceptance_change(document, take.id, proposal, take.label), revision)
         return session.json()
 
 
-def _retime(session: Session, data: JSON) -> JSON:
+def _change_timing(session: Session, data: JSON) -> JSON:
     """Change tempo, meter or key, as one operation, and return the document."""
     revision = data.pop("revision", None)
     with session.locked_folder():

@@ -6,7 +6,7 @@ An operation is saved together with its inverse, so that it can be undone and re
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -20,8 +20,6 @@ LONGEST_NAME = 80
 MIXER = {"volume": 7, "pan": 10, "reverb": 91}
 #: Fields whose rows are (seconds, text).
 TEXTS = ("markers", "lyrics")
-#: Fields of a change that replace the field of the document as a whole.
-WHOLE = ("tracks", "pedals", "tempos", "meters", "keys", "fermatas", *TEXTS, "favourites", "name")
 
 
 def clean_name(text: str) -> str:
@@ -34,7 +32,7 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
 def _check_times(row: Row) -> Row:
-    """Return ``row``, a note; raise ``ValueError`` if it ends before it begins."""
+    """Return the note ``row``; raise ``ValueError`` if it ends before it begins."""
     start, end = row[-5:-3]
     if end < start:
         raise ValueError(f"it ends at {end:g} s, before it begins at {start:g} s")
@@ -42,7 +40,7 @@ def _check_times(row: Row) -> Row:
 
 
 Seconds = Annotated[float, Field(ge=0, le=DAY, allow_inf_nan=False)]
-#: The number of a note, a take or a proposal, which is never used again.
+#: The number of a note, a take or a proposal, which is never reused; or a count of notes.
 Number = Annotated[int, Field(ge=0, le=2**53)]
 Byte = Annotated[int, Field(ge=0, le=127)]
 Velocity = Annotated[int, Field(ge=1, le=127)]
@@ -50,8 +48,8 @@ TrackId = Annotated[int, Field(ge=0, le=65_534)]
 Name = Annotated[str, AfterValidator(clean_name)]
 #: (start, end, pitch, velocity, track id), in seconds from the start of the piece.
 Note = Annotated[tuple[Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(_check_times)]
-#: (number of the note, start, end, pitch, velocity, track id)
-NamedNote = Annotated[
+#: A :data:`Note` after its number.
+NumberedNote = Annotated[
     tuple[Number, Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(_check_times)
 ]
 #: Tempo (seconds, quarter notes a minute), meter (seconds, numerator, denominator) and key
@@ -84,25 +82,25 @@ class Track(NamedTuple):
     added: bool = False
 
     @property
-    def kind(self) -> tuple[str, int, bool]:
+    def instrument(self) -> tuple[str, int, bool]:
         """Name, program and whether it is for drums."""
         return self.name, self.program, self.drum
 
 
 class Accepted(NamedTuple):
-    """A proposal that is in the piece.
+    """A proposal whose notes are in the piece.
 
-    first, amount   the number of the first note that it added, and the count of these notes
-    replaced        the notes that it replaced. They return if another proposal of the same take is
-                    accepted instead, unless that proposal also replaces them
-    removed_tracks  the tracks that it removed, which return with their notes
+    first, note_count  the number of the first note that it added, and the count of these notes
+    replaced           the notes that it replaced. They return if another proposal of the same take
+                       is accepted instead, unless that proposal also replaces them
+    removed_tracks     the tracks that it removed, which return with their notes
     """
 
     take: Number
     proposal: Number
     first: Number
-    amount: Number
-    replaced: tuple[NamedNote, ...] = ()
+    note_count: Number
+    replaced: tuple[NumberedNote, ...] = ()
     removed_tracks: tuple[Track, ...] = ()
 
 
@@ -114,16 +112,15 @@ class Change:
     add, change           new notes, and existing notes with their new values
     remove, lock, unlock  numbers of notes
     accept, reject        the proposals that become part of the piece, or no longer are
-    all other fields      the new value of the field of the document (:data:`WHOLE`), which may be
-                          empty; None leaves it as it is
+    all other fields      the new values of :data:`REPLACED_FIELDS`, maybe empty; None: unchanged
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     label: Name = ""
     remove: tuple[Number, ...] = ()
-    add: tuple[NamedNote, ...] = ()
-    change: tuple[NamedNote, ...] = ()
+    add: tuple[NumberedNote, ...] = ()
+    change: tuple[NumberedNote, ...] = ()
     lock: tuple[Number, ...] = ()
     unlock: tuple[Number, ...] = ()
     accept: tuple[Accepted, ...] = ()
@@ -146,14 +143,18 @@ class Change:
 
     def json(self) -> dict[str, Any]:
         """Return the fields that differ from their defaults."""
-        fields: dict[str, Any] = adapter(Change).dump_python(self, exclude_defaults=True)
-        return fields
+        content: dict[str, Any] = adapter(Change).dump_python(self, exclude_defaults=True)
+        return content
+
+
+#: Fields of the document that a change replaces as a whole.
+REPLACED_FIELDS = tuple(field.name for field in fields(Change) if field.default is None)
 
 
 def parse_change(data: Any) -> Change:
-    """Return the change that a page requests. Raise :class:`Refused` if it accepts proposals, which
-    is done through their take, or is invalid."""
+    """Return the change that a page requests. Raise :class:`Refused` if it is invalid, or accepts
+    or rejects proposals, for which takes have a route of their own."""
     change = validate(Change, data)
     if change.accept or change.reject:
-        raise Refused("accept: proposals are accepted by their take")
+        raise Refused("accept, reject: use the route takes/{take}/accept")
     return change

@@ -27,7 +27,7 @@ from musictx.studio.inputs import Input, prepare
 from musictx.studio.models import Models
 from musictx.studio.request import command_line, command_of, label, parse_request
 from musictx.studio.session import Session
-from musictx.studio.takes import Proposal, Take, save, stem
+from musictx.studio.takes import Proposal, Take, save_take, stem
 
 #: The most takes of one session that may wait.
 MOST_WAITING = 8
@@ -107,7 +107,7 @@ class Composer:
                 input=None if file is None else f"takes/{file}",
                 proposals=[Proposal(i + 1) for i in range(request.samples)],
             )
-            save(folder, take)
+            save_take(folder, take)
             session.takes[number] = take
             self._waiting.append(Job(session, take, source))
             self._lock.notify()
@@ -120,7 +120,7 @@ class Composer:
             take = session.takes.get(number)
             if take is None:
                 raise Refused(f"there is no take {number}", 404)
-            if take.running:
+            if take.is_running:
                 take.finish("stopped")
                 self._waiting = [job for job in self._waiting if job.take is not take]
             else:
@@ -133,7 +133,7 @@ class Composer:
         with self._lock:
             self._closing = True
             for job in (*self._waiting, self._composing):
-                if job is not None and job.take.running:  # it may have just finished
+                if job is not None and job.take.is_running:  # it may have just finished
                     self.cancel(job.session, job.take.id)
             self._lock.notify()
         if self._thread.is_alive():
@@ -145,7 +145,7 @@ class Composer:
         """Save a take, then publish its newly finished ``proposal``, if any, and the take."""
         try:
             with session.locked_folder() as folder:
-                save(folder, take)
+                save_take(folder, take)
         except Refused:  # the session was deleted meanwhile
             return
         except UserError as error:  # such as a full disk: the take is published all the same
@@ -211,7 +211,7 @@ class Composer:
             message = f"a fault of musictx ({type(error).__name__}); the terminal says more"
         with self._lock:
             self._composing = None
-            if job.take.running:
+            if job.take.is_running:
                 job.take.finish("failed", message)
                 self._save(job.session, job.take)
             self._publish_places()
@@ -220,7 +220,7 @@ class Composer:
         """Write the file of a finished proposal, then publish the proposal."""
         take = job.take
         with self._lock:
-            if not take.running:
+            if not take.is_running:
                 return
             # Nothing is written into a session that was deleted meanwhile.
             with contextlib.suppress(Refused), job.session.locked_folder() as folder:

@@ -9,42 +9,42 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from musictx.beats import Beats
 from musictx.notes import Score
 from musictx.studio import change as types
-from musictx.studio.change import WHOLE, Accepted, Change, NamedNote, Note, Number, Seconds, Track
+from musictx.studio.change import REPLACED_FIELDS, Accepted, Change, NumberedNote, Track
 from musictx.studio.config import StudioLimits
 from musictx.studio.errors import Refused, validate
 
 #: Seconds by which a note may start before its bar and still count as in it.
-EARLY = 0.1
+EARLY_SECONDS = 0.1
 #: The slowest and fastest tempo that a MIDI file can hold, in quarter notes a minute.
 SLOWEST, FASTEST = 3.6, 6e7
-Value = TypeVar("Value")
 
 
 @dataclass
 class Document:
-    """A piece as the studio keeps it; times in seconds.
+    """A piece with the settings of its page. All times are in seconds.
 
-    revision    the count of operations so far, with undo and redo
+    revision    the number of operations so far; undo and redo count, too
     notes       {number: (start, end, pitch, velocity, track id)}
     locked      numbers of the notes that composing does not change
     next_id     the number of the next new note
     accepted    the proposals in the piece, each with the notes that it added and replaced
+    tempos, meters, keys, pedals  rows as in :mod:`musictx.studio.change`
     favourites  (take, proposal) of the proposals that the user marked
     fermatas, markers, lyrics, composer  as in :class:`musictx.notes.Score`
     """
 
     name: types.Name = ""
-    revision: Number = 0
-    notes: dict[Number, Note] = field(default_factory=dict)
-    locked: set[Number] = field(default_factory=set)
-    next_id: Number = 0
+    revision: types.Number = 0
+    notes: dict[types.Number, types.Note] = field(default_factory=dict)
+    locked: set[types.Number] = field(default_factory=set)
+    next_id: types.Number = 0
     accepted: set[Accepted] = field(default_factory=set)
     tracks: tuple[Track, ...] = (Track(0, "", 0, False),)
     pedals: tuple[types.Pedal, ...] = ()
@@ -52,11 +52,11 @@ class Document:
     meters: tuple[types.Meter, ...] = ((0.0, 4, 4),)
     keys: tuple[types.Key, ...] = ()
     ticks_per_quarter: Annotated[int, Field(ge=0, lt=2**15)] = 480
-    fermatas: tuple[Seconds, ...] = ()
+    fermatas: tuple[types.Seconds, ...] = ()
     composer: types.Name = ""
     markers: tuple[types.Text, ...] = ()
     lyrics: tuple[types.Text, ...] = ()
-    favourites: tuple[tuple[Number, Number], ...] = ()
+    favourites: tuple[tuple[types.Number, types.Number], ...] = ()
 
     @property
     def duration(self) -> float:
@@ -68,8 +68,8 @@ class Document:
         """Its beats and bars."""
         return Beats(Score(tempos=self.tempos, meters=self.meters))  # type: ignore[arg-type]
 
-    def rows(self, numbers: Iterable[int] | None = None) -> list[NamedNote]:
-        """Return all notes (``None``) or those of these ``numbers``, by start and number."""
+    def rows(self, numbers: Iterable[int] | None = None) -> list[NumberedNote]:
+        """Return the notes of these ``numbers`` (``None``: all), sorted by start and number."""
         numbers = self.notes if numbers is None else numbers
         rows = [(number, *self.notes[number]) for number in numbers]
         return sorted(rows, key=lambda row: (row[1], row[0]))
@@ -81,8 +81,8 @@ class Document:
         )
 
     def apply(self, change: Change) -> Change:
-        """Apply ``change``, and return the change that undoes it. First call :meth:`check`, or only
-        :meth:`check_references` for a change from the history, which was checked before."""
+        """Apply ``change``, and return the change that undoes it. First call :meth:`check`. For a
+        change from the history, :meth:`check_references` is enough."""
         inverse = self._inverse(change)
         for number in change.remove:
             del self.notes[number]
@@ -92,7 +92,7 @@ class Document:
         self.next_id = max([self.next_id, *(number + 1 for number, *_ in change.add)])
         self.locked = (self.locked | set(change.lock)) - set(change.unlock)
         self.accepted = (self.accepted | set(change.accept)) - set(change.reject)
-        for name in WHOLE:
+        for name in REPLACED_FIELDS:
             if getattr(change, name) is not None:
                 setattr(self, name, getattr(change, name))
         self.revision += 1
@@ -101,7 +101,7 @@ class Document:
     def _inverse(self, change: Change) -> Change:
         """Return the change that undoes ``change``, which is not applied yet."""
 
-        def present_rows(numbers: Iterable[int]) -> tuple[NamedNote, ...]:
+        def present_rows(numbers: Iterable[int]) -> tuple[NumberedNote, ...]:
             return tuple((number, *self.notes[number]) for number in numbers)
 
         added = set(change.added_numbers)
@@ -115,20 +115,25 @@ class Document:
             unlock=tuple(n for n in change.lock if n not in self.locked and n not in added),
             accept=change.reject,
             reject=change.accept,
-            **{name: getattr(self, name) for name in WHOLE if getattr(change, name) is not None},
+            **{
+                name: getattr(self, name)
+                for name in REPLACED_FIELDS
+                if getattr(change, name) is not None
+            },
         )
 
     def check(self, change: Change, limits: StudioLimits) -> Change:
-        """Return ``change`` ready to be applied: without the pedals of tracks that it removes, and
-        with ``added`` set in its tracks. Raise :class:`Refused` if it cannot be applied."""
+        """Return ``change`` without the pedals of tracks that it removes, and with ``added`` set in
+        its tracks. Raise :class:`Refused` if it cannot be applied."""
         self.check_references(change)
         self._check_new(change)
         self._check_limits(change, limits)
-        track_ids = {track.id for track in _after(change.tracks, self.tracks)}
-        pedals = _after(change.pedals, self.pedals)
-        kept_pedals = tuple(row for row in pedals if row[2] in track_ids)
-        if kept_pedals != pedals:
-            change = dataclasses.replace(change, pedals=kept_pedals)
+        tracks = self.tracks if change.tracks is None else change.tracks
+        track_ids = {track.id for track in tracks}
+        old_pedals = self.pedals if change.pedals is None else change.pedals
+        pedals = tuple(row for row in old_pedals if row[2] in track_ids)
+        if pedals != old_pedals:
+            change = dataclasses.replace(change, pedals=pedals)
         if change.tracks is None or change.accept:  # an acceptance sets ``added`` itself
             return change
         added = {track.id: track.added for track in self.tracks}
@@ -139,20 +144,20 @@ class Document:
         """Raise :class:`Refused` unless the notes that ``change`` removes or changes exist, and
         every note will have a track."""
         changed = [number for number, *_ in change.change]
-        for field_name, numbers in (("remove", change.remove), ("change", changed)):
+        for field_name, numbers in {"remove": change.remove, "change": changed}.items():
             _check_distinct(field_name, numbers)
             for number in numbers:
                 if number not in self.notes:
                     raise Refused(f"{field_name}: there is no note {number}")
         if set(changed) & set(change.remove):
             raise Refused("change: a note is changed and removed at once")
-        track_ids = [track.id for track in _after(change.tracks, self.tracks)]
+        tracks = self.tracks if change.tracks is None else change.tracks
+        track_ids = [track.id for track in tracks]
         used = {row[5] for row in (*change.add, *change.change)}
         if change.tracks is not None:
             _check_distinct("tracks", track_ids)
             used |= self.tracks_of(self.notes.keys() - {*change.remove, *changed})
-        missing = used - {*track_ids}
-        if missing:
+        if missing := used - {*track_ids}:
             raise Refused(f"tracks: there are notes on track {min(missing)}, which is missing")
 
     def _check_new(self, change: Change) -> None:
@@ -174,14 +179,14 @@ class Document:
         """Raise :class:`Refused` if the document would exceed ``limits`` after ``change``."""
         count = len(self.notes) - len(change.remove) + len(change.add)
         if count > limits.notes and change.add:
-            raise Refused(f"{count} notes are more than the studio takes, {limits.notes}")
+            raise Refused(f"{count} notes are more than the studio accepts, {limits.notes}")
         for _, _, end, *_ in (*change.add, *change.change):
             if end > limits.seconds:
                 raise Refused(
                     f"a note ends at {end:.0f} s; a piece lasts at most {limits.seconds} s here"
                 )
         if len(change.tracks or ()) > limits.tracks:
-            raise Refused(f"{len(change.tracks or ())} tracks are more than the studio takes")
+            raise Refused(f"{len(change.tracks or ())} tracks are more than the studio accepts")
         for time, bpm in set(change.tempos or ()) - {*self.tempos}:
             if not SLOWEST <= bpm <= FASTEST:
                 raise Refused(f"tempos: {bpm:g} at {time:g} s: expected {SLOWEST} to {FASTEST:g}")
@@ -217,26 +222,21 @@ class Document:
 FIELDS = tuple(f.name for f in dataclasses.fields(Document) if f.name != "notes")
 
 
-def _after(new: Value | None, old: Value) -> Value:
-    """Return the value of a field after a change with the value ``new``: None changes nothing."""
-    return old if new is None else new
-
-
 def _check_distinct(field_name: str, numbers: Sequence[int]) -> None:
     if len(set(numbers)) < len(numbers):
         raise Refused(f"{field_name}: a number is given twice")
 
 
-def starts_inside(note: Note, begin: float, end: float) -> bool:
+def starts_inside(note: types.Note, begin: float, end: float) -> bool:
     """Return whether a note starts between the bar lines at ``begin`` and ``end`` seconds.
 
-    Players are not exact. So a note that starts at most :data:`EARLY` seconds before a bar line,
+    Players are not exact. So a note that starts at most :data:`EARLY_SECONDS` before a bar line,
     and sounds longer after it than before it, counts as starting at the bar line."""
     start, stop = note[:2]
 
     def starts_after(line: float) -> bool:
         return start >= line - 1e-6 or (
-            start >= line - EARLY and stop - line > max(line - start, (stop - start) / 2)
+            start >= line - EARLY_SECONDS and stop - line > max(line - start, (stop - start) / 2)
         )
 
     return starts_after(begin) and not starts_after(end)

@@ -35,11 +35,11 @@ def remove_paths(sentence: str, folders: Iterable[Path] = ()) -> str:
 
 
 class Refused(UserError):
-    """A refused request: the answer has the status ``http`` and the JSON fields ``more``."""
+    """A refused request: the answer has the status ``status`` and the JSON fields ``more``."""
 
-    def __init__(self, sentence: str, http: int = 400, **more: Any) -> None:
+    def __init__(self, sentence: str, status: int = 400, **more: Any) -> None:
         super().__init__(sentence)
-        self.http = http
+        self.status = status
         self.more = more
 
 

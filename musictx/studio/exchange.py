@@ -1,5 +1,4 @@
-"""Converts files and Scores to documents, and documents to Scores and to the JSON for a page, with
-chords, bars and beats."""
+"""Converts files and Scores to documents, and documents to Scores and to JSON for a page."""
 
 from __future__ import annotations
 
@@ -29,14 +28,14 @@ from musictx.studio.timing import timings
 
 #: Fields that a document and its Score have in common.
 COPIED_FIELDS = ("pedals", *MARKS, "fermatas", *TEXTS, "ticks_per_quarter", "composer")
-#: The names of the tracks of a harmonised tune, sorted.
+#: The sorted names of the tracks of a chorale.
 VOICES = ["alto", "bass", "soprano", "tenor"]
 #: The number of bars after the end of the piece that a page can show.
-AFTER = 32
+BARS_AFTER_END = 32
 #: The most beats that a page gets; with a damaged tempo a piece has millions.
 MOST_BEATS = 50_000
 #: Repairs (:mod:`musictx.midi.scan`) that lose music of the file.
-LOSSES = ("truncated track", "damaged track", "missing track")
+LOSSY_REPAIRS = ("truncated track", "damaged track", "missing track")
 
 
 def title(name: str) -> str:
@@ -54,13 +53,10 @@ def suffix_of(data: bytes) -> str:
 
 
 def open_document(data: bytes, name: str, limits: StudioLimits) -> tuple[Document, str | None]:
-    """Return the document of a MIDI or MusicXML file with the content ``data`` (an empty document
-    for b"") and a remark for the user: what is lost of a damaged file, or which notation is not
-    played as written; None if all is there.
-
-    Raise :class:`Refused`, in a sentence that begins with ``name``, if the file is not music,
-    cannot be read, or exceeds ``limits``.
-    """
+    """Return the document of a MIDI, MusicXML or chord file with the content ``data`` (b"": an
+    empty document), and a remark for the user: what is lost of a damaged file, or which notation is
+    not played as written; ``None`` if nothing is lost. Raise :class:`Refused`, with ``name`` in the
+    sentence, if the file is not music, cannot be read, or exceeds ``limits``."""
     if not data:
         return Document(name=name), None
     repairs: Counter[str] = Counter()
@@ -81,10 +77,10 @@ def open_document(data: bytes, name: str, limits: StudioLimits) -> tuple[Documen
     last = max(score.duration, float(score.pedals["time"].max(initial=0.0)))
     if last > limits.seconds:
         raise Refused(
-            f"{quoted}: it lasts {last / 3600:.1f} hours, and the studio takes at most "
+            f"{quoted}: it lasts {last / 3600:.1f} hours, and the studio accepts at most "
             f"{limits.seconds / 3600:g}; cut it, or start musictx studio with limits.seconds="
         )
-    lost = ", ".join(repair for repair in repairs if repair in LOSSES)
+    lost = ", ".join(repair for repair in repairs if repair in LOSSY_REPAIRS)
     remark = f"The file is damaged ({lost}). What could be read of it is here." if lost else None
     if repairs and is_notation:
         remark = f"Not played as written: {'; '.join(repairs)}."
@@ -92,7 +88,7 @@ def open_document(data: bytes, name: str, limits: StudioLimits) -> tuple[Documen
 
 
 def document_of(score: Score, name: str = "") -> Document:
-    """Return ``score`` as a document. A track with several programs becomes one track for each."""
+    """Return ``score`` as a document. A track with several programs becomes several tracks."""
     notes = score.notes
     parts, track_ids = np.unique(notes[["track", "drum", "program"]], return_inverse=True)
     mixers = _mixer_settings(score) if score.file else {}
@@ -100,37 +96,34 @@ def document_of(score: Score, name: str = "") -> Document:
         Track(i, clean_name(score.names.get(part, "")), program, bool(drum), **mixers.get(part, {}))
         for i, (part, drum, program) in enumerate(parts.tolist())
     )
-    columns = (notes[c].tolist() for c in ("start", "end", "pitch", "velocity"))
+    columns = [notes[column].tolist() for column in ("start", "end", "pitch", "velocity")]
     rows = zip(*columns, track_ids.reshape(-1).tolist())
     pedals = [
         (time, value, track)
         for time, value, part in score.pedals.tolist()
         for track in np.flatnonzero(parts["track"] == part).tolist()
     ]
-    texts: dict[str, Any] = {
-        n: tuple((t, clean_name(text)) for t, text in getattr(score, n)) for n in TEXTS
-    }
+    marks: dict[str, Any] = {field: tuple(getattr(score, field).tolist()) for field in MARKS}
+    for field in TEXTS:
+        marks[field] = tuple((time, clean_name(text)) for time, text in getattr(score, field))
     return Document(
         name=name,
         notes=dict(enumerate(rows)),
         next_id=len(notes),
         tracks=tracks or Document.tracks,
         pedals=tuple(pedals),
-        tempos=tuple(score.tempos.tolist()),
-        meters=tuple(score.meters.tolist()),
-        keys=tuple(score.keys.tolist()),
         ticks_per_quarter=score.ticks_per_quarter,
         fermatas=tuple(score.fermatas),
-        **texts,
         composer=clean_name(score.composer),
+        **marks,
     )
 
 
 def _mixer_settings(score: Score) -> dict[int, dict[str, Any]]:
-    """Return {part: {setting: value}}, the mixer settings of a MIDI file at each first note."""
+    """Return {part: {setting: value}}: the mixer settings of a MIDI file when the part begins."""
     settings = {number: name for name, number in MIXER.items()}
     mixers: defaultdict[int, dict[str, Any]] = defaultdict(dict)
-    for (part, number), rows in controllers(score.file).items():
+    for (part, number), rows in read_controllers(score.file).items():
         first_note = score.notes["start"][score.notes["track"] == part].min()
         values = [value for time, value in rows if time <= first_note]
         if values and number in settings:
@@ -138,10 +131,10 @@ def _mixer_settings(score: Score) -> dict[int, dict[str, Any]]:
     return mixers
 
 
-def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
+def read_controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
     """Return {(part, controller number): rows of (seconds, value)} of the MIDI file ``data``, which
-    has format 0 or 1 and no container. If a MIDI track has no notes on the channel of a message,
-    the message applies to all parts on that channel, as for pedals."""
+    must have format 0 or 1 and no RIFF container. If a MIDI track has no notes on the channel of a
+    message, the message applies to all parts on that channel."""
     document = MidiFile(data)
     values: defaultdict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
     for track, chunk in enumerate(document.chunks):
@@ -155,7 +148,8 @@ def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
 
 
 def gains(document: Document) -> dict[int, tuple[float, float, float]]:
-    """Return {track: (gain, pan, reverb)}: from 0, default 1; -1 (left) to 1; from 0, default 1."""
+    """Return {track: (gain, pan, reverb)}. Gain and reverb are factors, by default 1. Pan is -1
+    (left) to 1 (right)."""
     return {t.id: ((t.volume / 100) ** 2, t.pan / 64 - 1, t.reverb / 40) for t in document.tracks}
 
 
@@ -179,43 +173,46 @@ def audible_notes(document: Document) -> list[int]:
     return [number for number, note in document.notes.items() if note[4] in tracks]
 
 
-def shown_names(document: Document) -> dict[int, str]:
-    """Return {track: name} of the names that a page shows for tracks without a name. They are never
-    written to a file, since models read the names of tracks."""
+def default_names(document: Document) -> dict[int, str]:
+    """Return {track: name} for the tracks without a name. A page shows these names, but they are
+    never written to a file, since models read the names of tracks."""
     names = part_names([(t.id, t.program, t.drum) for t in document.tracks], {})
     nameless = {track.id for track in document.tracks if not track.name}
     return {part[0]: name for part, name in names.items() if part[0] in nameless}
 
 
-def remove_shown_names(change: Change, document: Document) -> Change:
-    """Return ``change``, from a page, without the names of :func:`shown_names`."""
+def remove_default_names(change: Change, document: Document) -> Change:
+    """Return ``change``, from a page, without the names of :func:`default_names`."""
     if change.tracks is None:
         return change
-    shown = shown_names(document)
-    tracks = (t._replace(name="") if t.name == shown.get(t.id) else t for t in change.tracks)
+    defaults = default_names(document)
+    tracks = (t._replace(name="") if t.name == defaults.get(t.id) else t for t in change.tracks)
     return dataclasses.replace(change, tracks=tuple(tracks))
 
 
 def document_json(document: Document) -> dict[str, Any]:
-    """Return the document as JSON for a page. The field ``brought`` is, for accepted proposals,
-    {"take/proposal": (number of its first note, count of its notes, notes that it replaced)}."""
+    """Return the document as JSON for a page. The field ``brought`` describes the accepted
+    proposals: {"take/proposal": (number of its first note, count of its notes, notes that it
+    replaced)}."""
     state = document.state()
     proposals = state.pop("accepted")
-    accepted = {f"{a.take}/{a.proposal}": (a.first, a.amount, a.replaced) for a in proposals}
-    timing = [vars(timing) for timing in timings(document)]
-    return state | {"brought": accepted, "timings": timing} | derived_json(document)
+    state["brought"] = {
+        f"{a.take}/{a.proposal}": (a.first, a.note_count, a.replaced) for a in proposals
+    }
+    state["timings"] = [vars(timing) for timing in timings(document)]
+    return state | derived_json(document)
 
 
 def derived_json(document: Document) -> dict[str, Any]:
-    """Return the derived values, which any operation may change, as JSON for a page."""
-    shown = shown_names(document)
+    """Return as JSON the values that are computed from a document, so any change may alter them."""
+    defaults = default_names(document)
     return {
         "revision": document.revision,
         "next_id": document.next_id,
         "duration": document.duration,
         "music": music_of(document),
-        "beats": beats(document),
-        "tracks": [t._asdict() | {"name": shown.get(t.id, t.name)} for t in document.tracks],
+        "beats": beats_json(document),
+        "tracks": [t._asdict() | {"name": defaults.get(t.id, t.name)} for t in document.tracks],
         **markers_json(document),
     }
 
@@ -224,8 +221,8 @@ def music_of(document: Document) -> str:
     """Return the kind of music, by which a model is chosen.
 
     chorale  the tracks with notes have the names of the four voices
-    beats    the notes keep to the beats (:func:`~musictx.grid.grid_of`); fewer than ``FEWEST``
-             notes must be exactly on the grid. Or there are only chords
+    beats    the notes lie on the beats (:func:`~musictx.grid.grid_of`; fewer than ``FEWEST`` notes
+             must lie there exactly), or there are only chords
     free     everything else
     """
     if not document.notes and is_chart(score_of(document)):
@@ -244,13 +241,15 @@ def music_of(document: Document) -> str:
 
 
 def closest_grid(document: Document) -> str:
-    """Return the grid that fits best, as for ``quantise``: "16" (sixteenths) or "8t" (triplets)."""
+    """Return the value of ``quantise`` whose grid fits best: "16" (sixteenths), "8t" (triplets)."""
     starts = np.array([values[0] for values in document.notes.values()])
     onsets = document.clock.quarters(starts)
-    sixteenths, triplets = (
-        np.mean(np.abs(onsets * lines - np.round(onsets * lines)) < 0.1) for lines in (4, 3)
-    )
-    return "8t" if triplets > sixteenths else "16"
+
+    def share_near(lines_per_quarter: int) -> float:
+        positions = onsets * lines_per_quarter
+        return float(np.mean(np.abs(positions - np.round(positions)) < 0.1))
+
+    return "8t" if share_near(3) > share_near(4) else "16"
 
 
 def markers_json(document: Document) -> dict[str, Any]:
@@ -267,7 +266,8 @@ def markers_json(document: Document) -> dict[str, Any]:
 
 
 def parse_chord(text: str) -> dict[str, str]:
-    """Return {"name": text of the marker} for a typed chord; raise :class:`Refused` for others."""
+    """Return {"name": text of the marker} for a typed chord. Raise :class:`Refused` for other
+    text."""
     text = text.strip()
     name = name_of(text[:1].upper() + text[1:])
     if name is None:
@@ -276,19 +276,18 @@ def parse_chord(text: str) -> dict[str, str]:
 
 
 def chords_of(document: Document, symbols: bool = False) -> list[tuple[Any, ...]]:
-    """Return the chords that the notes imply, (seconds, name) of each change, or with ``symbols``
+    """Return the chords that the notes imply: for each change (seconds, name), or with ``symbols``
     (seconds, name, chord symbol such as Am7). Empty if ``musictx.songs`` is not installed."""
     if not registry.is_present("musictx.songs"):
         return []
     from musictx.songs.chord_estimation import recognise_chords
 
-    chords = recognise_chords(score_of(document))
-    names: list[tuple[Any, ...]] = [(time, str(chord)) for time, chord in chords]
-    return [(*row, symbol_of(row[1])) for row in names] if symbols else names
+    chords = [(time, str(chord)) for time, chord in recognise_chords(score_of(document))]
+    return [(*row, symbol_of(row[1])) for row in chords] if symbols else [*chords]
 
 
 def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:
-    """Return the document as a Score, with all notes (``None``) or those of these ``numbers``."""
+    """Return the document as a Score with the notes of these ``numbers`` (``None``: all)."""
     tracks = {track.id: track for track in document.tracks}
     notes = [
         (start, end, pitch, velocity, tracks[track].program, tracks[track].drum, track)
@@ -309,36 +308,37 @@ def excerpt(score: Score, begin: float, end: float) -> Score:
     notes = until(score, end).notes
     notes = notes[(notes["end"] > begin) | (notes["start"] == begin)]
     notes["start"] = np.maximum(notes["start"], begin)
-    marks: dict[str, Any] = {}
+    fields: dict[str, Any] = {"notes": notes}
     for name in TEXTS:
-        marks[name] = tuple(row for row in getattr(score, name) if begin <= row[0] < end)
+        fields[name] = tuple(row for row in getattr(score, name) if begin <= row[0] < end)
     for name in MARKS:
-        marks[name] = _marks_between(getattr(score, name), begin, end)
+        fields[name] = _marks_between(getattr(score, name), begin, end)
+    fields["fermatas"] = tuple(time for time in score.fermatas if begin <= time < end)
     pedals = score.pedals
-    by_track = (pedals[pedals["track"] == track] for track in {*pedals["track"]})
-    fermatas = tuple(time for time in score.fermatas if begin <= time < end)
-    pedals = np.concatenate([pedals[:0], *(_marks_between(p, begin, end) for p in by_track)])
-    cut = dataclasses.replace(score, notes=notes, pedals=pedals, fermatas=fermatas, **marks)
-    return cut.shifted(-begin)
+    by_track = [pedals[pedals["track"] == track] for track in {*pedals["track"]}]
+    cut_pedals = [_marks_between(rows, begin, end) for rows in by_track]
+    fields["pedals"] = np.concatenate([pedals[:0], *cut_pedals])
+    return dataclasses.replace(score, **fields).shifted(-begin)
 
 
 def _marks_between(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
-    """Return the mark in force at ``begin``, and all marks from there to ``end``."""
+    """Return the mark in force at ``begin``, and the later marks before ``end``."""
     first = max(int(np.searchsorted(marks["time"], begin, side="right")) - 1, 0)
     return marks[first : np.searchsorted(marks["time"], end)]
 
 
-def beats(document: Document) -> list[tuple[float, int, int]]:
-    """Return (seconds, bar, beat) of every beat up to :data:`AFTER` bars after the end. Beats
-    and bars count from 1; a pick-up is bar 0."""
+def beats_json(document: Document) -> list[tuple[float, int, int]]:
+    """Return (seconds, bar, beat) of every beat up to :data:`BARS_AFTER_END` bars after the end of
+    the piece. Beats and bars count from 1; a pick-up is bar 0."""
     clock = document.clock
     end = max([document.duration, *(time for time, _ in document.markers)])  # a chart has no notes
-    last = clock.bar(clock.quarters(end))[0] + AFTER
+    last = clock.bar(clock.quarters(end))[0] + BARS_AFTER_END
     rows: list[tuple[float, int, int]] = []
     bar = 1 - clock.pickup
-    stops = [*clock.meter_at[1:].tolist(), math.inf]
-    meters = clock.meters["numerator"].tolist(), clock.bar_quarters.tolist()
-    for begin, stop, count, length in zip(clock.meter_at.tolist(), stops, *meters):
+    begins = clock.meter_at.tolist()
+    stops = [*begins[1:], math.inf]
+    counts, lengths = clock.meters["numerator"].tolist(), clock.bar_quarters.tolist()
+    for begin, stop, count, length in zip(begins, stops, counts, lengths):
         line = begin
         while line < stop - 1e-6 and bar <= last and len(rows) < MOST_BEATS:
             quarters = [line + n * length / count for n in range(count)]

@@ -24,7 +24,7 @@ from musictx.studio.errors import Refused
 from musictx.studio.original import WrittenFile
 
 #: {ending of the file: media type}
-TYPES = {
+MEDIA_TYPES = {
     "mid": "audio/midi",
     "musicxml": "application/vnd.recordare.musicxml+xml",
     "wav": "audio/wav",
@@ -40,7 +40,7 @@ class Export:
     """A file to be written from a document, or from its excerpt from ``begin`` to ``end`` seconds.
 
     version     the version of the music; the cache has a file for each address and version
-    kind        one of :data:`TYPES`
+    kind        one of :data:`MEDIA_TYPES`
     title       the name of the file, which a picture also shows
     begin, end  None: the start, or the end, of the piece
     opened      the MIDI file that the document was read from; b"" if there is none

@@ -57,7 +57,7 @@ class Guard:
             self.check(request)
             return await handler(request)
         except Refused as refused:
-            return self._error(str(refused), refused.http, refused.more)
+            return self._error(str(refused), refused.status, refused.more)
         except UserError as error:
             return self._error(str(error), 507 if isinstance(error, WriteError) else 400)
         except web.HTTPException as answer:

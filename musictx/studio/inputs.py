@@ -18,7 +18,7 @@ from musictx import midi
 from musictx.beats import Beats
 from musictx.chords import is_chart
 from musictx.notes import DRUMS, PEDAL, Score, skyline, until
-from musictx.studio.change import NamedNote, Note
+from musictx.studio.change import Note, NumberedNote
 from musictx.studio.document import Document, starts_inside
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import closest_grid, music_of, score_of
@@ -366,7 +366,7 @@ def _with_file(
 
 
 def _note_numbers(
-    rows: Iterable[NamedNote], score: Score, file_score: Score, tracks: Mapping[int, int]
+    rows: Iterable[NumberedNote], score: Score, file_score: Score, tracks: Mapping[int, int]
 ) -> dict[NoteKey, list[int]]:
     """Return {note of the file: numbers of its notes in the document}. Notes of one track and pitch
     are matched in order, since the file rounds times to ticks."""

@@ -18,19 +18,19 @@ from musictx.midi.scan import DRUM_CHANNEL
 from musictx.notes import MARKS, PEDAL, Score
 from musictx.studio.change import MIXER, TEXTS, Key, Meter, Track, clean_name
 from musictx.studio.document import Document
-from musictx.studio.exchange import controllers, document_of, renumber_tracks, score_of
+from musictx.studio.exchange import document_of, read_controllers, renumber_tracks, score_of
 
 
 class WrittenFile(NamedTuple):
     """A MIDI file that was written from a document.
 
     tracks  for each part of the file, the tracks of the document that it contains
-    losses  a sentence about each thing in the opened file or the document that the file lacks
+    omissions  a sentence about each thing in the opened file or the document that the file lacks
     """
 
     data: bytes
     tracks: Sequence[Sequence[Track]] = ()
-    losses: Sequence[str] = ()
+    omissions: Sequence[str] = ()
 
 
 class _Group(NamedTuple):
@@ -50,7 +50,7 @@ def write(document: Document, data: bytes) -> WrittenFile:
             return WrittenFile(data)
         score = score_of(renumber_tracks(document))
         return write_new(document, score, data, "the opened file is damaged")
-    groups, losses = _groups(document, initial, opened)
+    groups, omissions = _groups(document, initial, opened)
     try:
         score = _score(document, initial, opened, groups)
         result = edit_file(score)
@@ -73,8 +73,8 @@ def write(document: Document, data: bytes) -> WrittenFile:
         result = select_parts(result, places)
     tracks = [tracks_at[place] for place in places]
     marks = ((getattr(document, name), getattr(initial, name)) for name in ("meters", "keys"))
-    losses += _lost_marks(*[rows if rows != old_rows else () for rows, old_rows in marks])
-    return WrittenFile(_write_mixer(result, tracks, initial), tracks, losses)
+    omissions += _omitted_marks(*[rows if rows != old_rows else () for rows, old_rows in marks])
+    return WrittenFile(_write_mixer(result, tracks, initial), tracks, omissions)
 
 
 def write_new(document: Document, score: Score, data: bytes, reason: str) -> WrittenFile:
@@ -82,13 +82,13 @@ def write_new(document: Document, score: Score, data: bytes, reason: str) -> Wri
     numbered in order. ``reason`` says why the opened file ``data`` cannot be edited instead."""
     by_id = {new.id: track for new, track in zip(renumber_tracks(document).tracks, document.tracks)}
     tracks = [[by_id[number]] for number in np.unique(score.notes["track"]).tolist()]
-    losses = [describe_losses(data, reason)] if data else []
-    losses += _lost_marks(score.meters.tolist(), score.keys.tolist())
+    omissions = [describe_losses(data, reason)] if data else []
+    omissions += _omitted_marks(score.meters.tolist(), score.keys.tolist())
     new_file = _write_mixer(midi.to_bytes(score), tracks, Document(tracks=()))
-    return WrittenFile(new_file, tracks, [sentence for sentence in losses if sentence])
+    return WrittenFile(new_file, tracks, [sentence for sentence in omissions if sentence])
 
 
-def _lost_marks(meters: Iterable[Meter], keys: Iterable[Key]) -> list[str]:
+def _omitted_marks(meters: Iterable[Meter], keys: Iterable[Key]) -> list[str]:
     """Return a sentence for each of these meters and keys that MIDI cannot represent."""
     lost = [f"meter {upper}/{lower}" for _, upper, lower in meters if not has_meter(lower)]
     for _, sharps, _ in keys:
@@ -104,7 +104,7 @@ def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list
     file = write(document, data) if data else WrittenFile(b"")
     return [
         (track.id, number, rows)
-        for (part, number), rows in (controllers(file.data) if file.tracks else {}).items()
+        for (part, number), rows in (read_controllers(file.data) if file.tracks else {}).items()
         if number != 64
         for track in file.tracks[part]
     ]
@@ -118,11 +118,11 @@ def _midi_fields(document: Document) -> tuple[Any, ...]:
 
 
 def _groups(document: Document, initial: Document, opened: Score) -> tuple[list[_Group], list[str]]:
-    """Return a group of tracks for each part of the new file, and sentences about losses.
+    """Return a group of tracks for each part of the new file, and sentences about omissions.
     ``initial`` is the document of the ``opened`` file before any edit."""
     track_parts = [row[0] for row in np.unique(opened.notes[["track", "drum", "program"]]).tolist()]
     groups: list[_Group] = []
-    losses: list[str] = []
+    omissions: list[str] = []
     for track in document.tracks:
         part = track_parts[track.id] if track.id < len(track_parts) and not track.added else None
         if part is not None and track.drum != initial.tracks[track.id].drum:
@@ -134,15 +134,15 @@ def _groups(document: Document, initial: Document, opened: Score) -> tuple[list[
         follows = groups[-1] is group and track.id > group.tracks[-1].id
         group.tracks.append(track)
         if not follows:
-            losses.append(_loss(group, "place in the order of tracks"))
+            omissions.append(_omission(group, "place in the order of tracks"))
     for group in groups:
         for name in ("name", *MIXER):
             if len({getattr(track, name) for track in group.tracks}) > 1:
-                losses.append(_loss(group, name))
-    return groups, losses
+                omissions.append(_omission(group, name))
+    return groups, omissions
 
 
-def _loss(group: _Group, setting: str) -> str:
+def _omission(group: _Group, setting: str) -> str:
     """Return the sentence that the tracks of ``group`` must share one value of ``setting``."""
     names = ", ".join(f'"{track.name}"' if track.name else "one" for track in group.tracks)
     return f"The tracks {names} are one track of the MIDI file, which has one {setting}"

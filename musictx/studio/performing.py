@@ -87,7 +87,7 @@ class Performance:
     def on_event(self, index: int, event: Event) -> None:
         """Callback for a note of proposal ``index`` (from 0) that begins or ends. Publish it soon,
         as ["on", seconds, pitch, velocity, track] or ["off", seconds, pitch, track]."""
-        if not self._take.running:
+        if not self._take.is_running:
             return
         proposal = self._take.proposals[index]
         track = self._tracks[index].document_track(event.track)
@@ -102,7 +102,7 @@ class Performance:
     def on_step(self, share: float) -> None:
         """Callback after each step of composing, with the ``share`` of the take that is done. Raise
         :class:`Cancelled` if the take was stopped."""
-        if not self._take.running:
+        if not self._take.is_running:
             raise Cancelled
         now = time.monotonic()
         if self._waiting and now - self._notes_time >= NOTES_SECONDS:
@@ -118,7 +118,7 @@ class Performance:
         self._notes_time = time.monotonic()
         for index, events in self._waiting.items():
             proposal = self._take.proposals[index]
-            if self._take.running:
+            if self._take.is_running:
                 proposal.events = [*proposal.events, *events]
                 data = {"take": self._take.id, "proposal": proposal.number, "events": events}
                 self._publish(self._session, "note", data)

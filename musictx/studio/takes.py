@@ -21,7 +21,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, FiniteFloat
 
 from musictx.files import read_bytes, remove_partial, write_text
-from musictx.studio.change import Accepted, Change, NamedNote, Note, Number, Seconds, Track, TrackId
+from musictx.studio import change as types
+from musictx.studio.change import Accepted, Change, Note, Number, NumberedNote, Track
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused, validate
 
@@ -62,9 +63,9 @@ class Take:
     label: str
     seed: Number
     model: str
-    begin: Seconds
-    end: Seconds
-    tracks: list[TrackId] | None
+    begin: types.Seconds
+    end: types.Seconds
+    tracks: list[types.TrackId] | None
     request: dict[str, Any]
     command: str
     input: str | None
@@ -78,7 +79,7 @@ class Take:
     proposals: list[Proposal] = field(default_factory=list)
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         return self.state in RUNNING
 
     def json(self, notes: bool = True) -> dict[str, Any]:
@@ -132,7 +133,7 @@ def _parse_take(data: bytes) -> Take:
             proposal["notes"] = ()
     json.dumps(state, allow_nan=False)  # raises ValueError for NaN, which no page can read
     take = validate(Take, state)
-    if take.running:
+    if take.is_running:
         take.finish("stopped")
     return take
 
@@ -142,13 +143,13 @@ def stem(number: int) -> str:
     return f"{number:04d}"
 
 
-def save(folder: Path, take: Take) -> None:
+def save_take(folder: Path, take: Take) -> None:
     """Write the state of a take into the folder of its session."""
     text = json.dumps(asdict(take), separators=(",", ":"), allow_nan=False)
     write_text(folder / "takes" / f"{stem(take.id)}.json", text)
 
 
-def acceptance(document: Document, take: int, proposal: Proposal, label: str = "") -> Change:
+def acceptance_change(document: Document, take: int, proposal: Proposal, label: str = "") -> Change:
     """Return the change that adds the notes of ``proposal`` and removes the notes that it replaces.
 
     An accepted proposal of the same take is undone first: its notes are removed, and the notes that
@@ -156,14 +157,14 @@ def acceptance(document: Document, take: int, proposal: Proposal, label: str = "
     stay. Tracks that lose all their notes are removed if the proposal has new tracks.
     """
     previous = [row for row in document.accepted if row.take == take]
-    previous_numbers = {n for row in previous for n in range(row.first, row.first + row.amount)}
+    previous_numbers = {n for row in previous for n in range(row.first, row.first + row.note_count)}
     replaced_numbers = set(proposal.removes)
     removed = (previous_numbers | replaced_numbers) & (document.notes.keys() - document.locked)
     returning, tracks = _find_returning(document, previous, proposal)
     used = document.tracks_of(document.notes.keys() - removed) | {note[5] for note in returning}
     reusable = document.tracks_of(removed & previous_numbers) - used
     tracks, track_ids = _add_tracks(tracks, proposal.tracks, reusable)
-    added: list[NamedNote] = []
+    added: list[NumberedNote] = []
     for start, end, pitch, velocity, track in proposal.notes:
         if track not in track_ids:
             raise Refused("this proposal plays on a track that is no longer there")
@@ -196,7 +197,7 @@ def acceptance(document: Document, take: int, proposal: Proposal, label: str = "
 
 def _find_returning(
     document: Document, previous: list[Accepted], proposal: Proposal
-) -> tuple[list[NamedNote], tuple[Track, ...]]:
+) -> tuple[list[NumberedNote], tuple[Track, ...]]:
     """Return the notes that return when ``proposal`` takes the place of the ``previous`` one of its
     take, and the tracks of the document together with the tracks that return.
 
@@ -228,7 +229,7 @@ def _add_tracks(
     unused = [track for track in tracks if track.id in reusable]
     all_tracks, ids = list(tracks), {track.id: track.id for track in tracks}
     for new in (Track(**row) for row in new_tracks):
-        track = next((track for track in unused if track.kind == new.kind), None)
+        track = next((track for track in unused if track.instrument == new.instrument), None)
         if track is not None:
             unused.remove(track)
         else:

@@ -16,7 +16,7 @@ from musictx.studio.document import Document
 from musictx.studio.errors import validate
 
 #: Marks at most this many seconds apart count as simultaneous.
-NEAR = 1e-3
+NEAR_SECONDS = 1e-3
 
 #: Rows of tempos, meters or keys: (seconds, *values).
 Marks = tuple[tuple[Any, ...], ...]
@@ -49,7 +49,10 @@ def timings(document: Document) -> list[Timing]:
         bar_1 = meters[1][0]
         meters = [(0.0, *meters[1][1:]), *meters[2:]]
     changes: list[Timing] = []
-    for time in [0.0, *sorted(t for t, *_ in (*tempos, *meters, *keys) if t > bar_1 + NEAR)]:
+    for time in [
+        0.0,
+        *sorted(t for t, *_ in (*tempos, *meters, *keys) if t > bar_1 + NEAR_SECONDS),
+    ]:
         (tempo,), (beats, unit), key = (_in_force(marks, time) for marks in (tempos, meters, keys))
         key = key or (keys[0][1:] if keys and not time else None)
         timing = Timing(time, tempo, beats, unit, key, pickup)
@@ -65,7 +68,7 @@ def timing_change(document: Document, data: dict[str, Any]) -> Change:
     :class:`Refused` if ``data`` is invalid."""
     keep_beats = data.get("keep_beats", True) is not False
     new = validate(Timing, {name: data[name] for name in data if name != "keep_beats"})
-    old = [timing for timing in timings(document) if timing.time <= new.time + NEAR][-1]
+    old = [timing for timing in timings(document) if timing.time <= new.time + NEAR_SECONDS][-1]
     fields: dict[str, Any] = {}
     if abs(new.tempo - old.tempo) > 1e-6:
         tempos: Marks = document.tempos or ((0.0, BPM),)
@@ -88,14 +91,14 @@ def timing_change(document: Document, data: dict[str, Any]) -> Change:
 
 def _in_force(marks: Sequence[tuple[Any, ...]], time: float) -> Any:
     """Return the values of the last mark at or before ``time``; () before the first."""
-    index = bisect_right(marks, time + NEAR, key=lambda row: row[0])
+    index = bisect_right(marks, time + NEAR_SECONDS, key=lambda row: row[0])
     return marks[index - 1][1:] if index else ()
 
 
 def _replace_mark(marks: Marks, time: float, *values: Any) -> Marks:
     """Return ``marks`` with these ``values`` at ``time`` instead of a mark there. No mark is added
     if there are no values, or the previous mark has the same."""
-    remaining = [row for row in marks if abs(row[0] - time) > NEAR]
+    remaining = [row for row in marks if abs(row[0] - time) > NEAR_SECONDS]
     previous = [row[1:] for row in remaining if row[0] < time]
     new = [(time, *values)] if values and previous[-1:] != [values] else []
     return tuple(sorted([*remaining, *new]))

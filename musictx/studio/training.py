@@ -58,7 +58,7 @@ def summary_of(folder: str) -> dict[str, Any]:
 MUSICTX = (sys.executable, "-m", "musictx")
 
 
-class Trainings:
+class Training:
     """The training of a studio. Thread-safe.
 
     Methods with a folder raise :class:`Refused` if it does not exist, or other machines can reach

@@ -26,7 +26,7 @@ from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.session import Session, Sessions
-from musictx.studio.takes import Proposal, Take, Takes, acceptance, save
+from musictx.studio.takes import Proposal, Take, Takes, acceptance_change, save_take
 from musictx.training import checkpoint
 from scripts.fuzzing import music
 from scripts.fuzzing.damage import Draw, chance, damage, damaged_bytes, damaged_tree, pick
@@ -147,7 +147,7 @@ def _write_sessions(folder: Path) -> None:
         proposal = Proposal(1, "done", rows, [], [2])
         take = Take(1, "replace", "x", 5, "piano", 1.0, 2.0, [0], {"task": "x"}, "c", None, "done")
         take.proposals = [proposal]
-        save(session.folder, take)
+        save_take(session.folder, take)
 
 
 def _make_sessions(draw: Draw[Any], folder: Path) -> Path:
@@ -176,7 +176,7 @@ def _work(session: Session) -> object:
     note = (session.document.next_id, 9.0, 9.5, 70, 80, session.document.tracks[0].id)
 
     def accept(take: Take, proposal: Proposal, revision: int) -> Any:
-        return session.apply(acceptance(session.document, take.id, proposal), revision)
+        return session.apply(acceptance_change(session.document, take.id, proposal), revision)
 
     steps: list[Callable[[int], Any]] = [
         *(partial(accept, take, proposal) for take in takes for proposal in take.proposals),

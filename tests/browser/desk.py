@@ -13,7 +13,7 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, Page
 
-from musictx.studio.document import EARLY
+from musictx.studio.document import EARLY_SECONDS
 from tests.browser.conftest import COMPOSED, SOON
 from tests.browser.served import wait_for
 
@@ -238,7 +238,7 @@ def same_outside(before: list[Note], after: list[Note], left: float, right: floa
         return sorted(
             [start, end if start > left else min(end, left), *rest]
             for _, start, end, *rest in notes
-            if not left - EARLY <= start < right - 1e-6
+            if not left - EARLY_SECONDS <= start < right - 1e-6
         )
 
     return outside(before) == outside(after)

@@ -9,7 +9,7 @@ import pytest
 import musictx
 from musictx import formats, musicxml
 from musictx.chords import chord_changes
-from musictx.studio.exchange import controllers
+from musictx.studio.exchange import read_controllers
 from tests.browser.served import wait_for
 from tests.pieces import score
 
@@ -146,8 +146,8 @@ def test_the_mixer_is_saved_with_the_piece_and_exported(desk):
     desk.button("Down", exact=True).click()
     assert [track["id"] for track in desk.server()["tracks"]] == [second["id"], first["id"]]
     _, content = desk.export("MIDI")
-    assert controllers(content)[0, 7] == [(0.0, 60)]
-    assert controllers(content)[1, 10] == [(0.0, 20)]
+    assert read_controllers(content)[0, 7] == [(0.0, 60)]
+    assert read_controllers(content)[1, 10] == [(0.0, 20)]
     page.reload()
     desk.until("window.musictx?.piece")
     assert page.locator("input.fader.volume").last.input_value() == "60"
@@ -198,7 +198,7 @@ def test_controllers_are_shown_a_track_is_named_and_an_export_lists_its_losses(d
     (stored,) = desk.server()["tracks"]
     assert (stored["name"], stored["program"]) == ("Left hand", 42)
     _, content = desk.export("MIDI")
-    values = {number: rows for (_, number), rows in controllers(content).items()}
+    values = {number: rows for (_, number), rows in read_controllers(content).items()}
     assert (values[1], values[67]) == ([(0.0, 90)], [(0.0, 127)])
     assert formats.read(content).names[0] == "Left hand"
 

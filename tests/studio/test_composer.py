@@ -194,7 +194,7 @@ def test_a_full_queue_and_internal_errors_get_a_sentence_and_the_thread_continue
     assert studio.compose(other, task="new", seconds=0.5)["proposals"][0]["state"] == "done"
 
 
-@pytest.mark.parametrize("write", ["write_bytes", "save"])
+@pytest.mark.parametrize("write", ["write_bytes", "save_take"])
 def test_a_deletion_waits_for_a_write_and_no_other_follows(write, studio, session, monkeypatch):
     composer, original = studio.composer, getattr(composer_module, write)
     deletion = threading.Thread(target=studio.sessions.delete, args=[session])

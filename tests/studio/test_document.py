@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.studio.change import WHOLE, Accepted, Change, Track, parse_change
+from musictx.studio.change import REPLACED_FIELDS, Accepted, Change, Track, parse_change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused, validate
-from musictx.studio.takes import Proposal, acceptance
+from musictx.studio.takes import Proposal, acceptance_change
 from tests.studio.changes import LIMITS, NOTES, changes, music, saved
 
 
@@ -22,7 +22,7 @@ def two_notes() -> Document:
 
 def accept(document: Document, take: int, proposal: dict) -> Change:
     """Accept a proposal, by a change that passes through JSON, and return the inverse change."""
-    change = document.check(acceptance(document, take, validate(Proposal, proposal)), LIMITS)
+    change = document.check(acceptance_change(document, take, validate(Proposal, proposal)), LIMITS)
     return document.apply(validate(Change, json.loads(json.dumps(change.json()))))
 
 
@@ -42,7 +42,7 @@ def test_a_change_equals_plain_loops_over_its_fields_and_can_be_undone_and_redon
             notes[row[0]] = row[1:]
         locked = (locked | set(change.lock)) - set(change.unlock)
         expected = {"notes": notes, "locked": locked}
-        for name in WHOLE:
+        for name in REPLACED_FIELDS:
             new = getattr(change, name)
             expected[name] = getattr(document, name) if new is None else new
         before = copy.deepcopy(document)
@@ -99,7 +99,7 @@ def test_an_invalid_change_is_refused_with_a_sentence_that_names_the_field(data,
 
 def test_the_number_of_notes_is_bounded_but_a_full_piece_can_still_be_changed():
     document, limits = two_notes(), StudioLimits(notes=2)
-    with pytest.raises(Refused, match="3 notes are more than the studio takes, 2"):
+    with pytest.raises(Refused, match="3 notes are more than the studio accepts, 2"):
         document.check(parse_change({"add": [NOTE]}), limits)
     document.check(parse_change({"add": [NOTE], "remove": [0]}), limits)
     document.check(parse_change({"change": [[0, *NOTE[1:]]]}), limits)
@@ -173,7 +173,7 @@ def test_accepting_a_second_proposal_equals_accepting_only_this_one(data):
     undone.apply(undo_first)
     assert music(undone) == music(before)
     (accepted,) = document.accepted  # the first proposal
-    added = [*range(accepted.first, accepted.first + accepted.amount)]
+    added = [*range(accepted.first, accepted.first + accepted.note_count)]
     later = {"number": 1, "notes": [], "removes": data.draw(numbers)}
     accept(document, 9, later | {"removes": later["removes"] + added[:1]})
     accept(document, 4, second)

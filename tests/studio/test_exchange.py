@@ -17,7 +17,7 @@ from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from musictx.studio.exchange import beats, controllers, document_of, excerpt, score_of
+from musictx.studio.exchange import beats_json, document_of, excerpt, read_controllers, score_of
 from musictx.studio.original import set_controllers
 from musictx.studio.request import Request, bar_range
 from tests.midi import midi_bytes
@@ -87,7 +87,7 @@ def test_beats_agree_with_the_clock_of_all_commands(bars, numerator, denominator
     line = float(clock.seconds(np.array([bars * 4.0]))[0])
     document.meters = ((0.0, 4, 4), (line, numerator, denominator))
     clock = Beats(score_of(document))
-    rows = beats(document)
+    rows = beats_json(document)
     onsets = clock.quarters(np.array([time for time, *_ in rows]))
     expected = [(bar + 1, beat + 1) for bar in range(bars) for beat in range(4)]
     after = len(rows) - len(expected)
@@ -110,8 +110,8 @@ def test_beats_agree_with_the_clock_of_all_commands(bars, numerator, denominator
 )
 def test_a_pick_up_is_bar_0(meters, positions):
     document = one_note(meters=tuple(meters))
-    assert [row[1:] for row in beats(document)[: len(positions)]] == positions
-    request = Request("replace", 0.01, beats(document)[len(positions) - 1][0] + 0.4)
+    assert [row[1:] for row in beats_json(document)[: len(positions)]] == positions
+    request = Request("replace", 0.01, beats_json(document)[len(positions) - 1][0] + 0.4)
     label = f"bars {positions[0][0]} to {positions[-1][0]}"
     assert bar_range(request, Beats(score_of(document))) == label
 
@@ -119,10 +119,10 @@ def test_a_pick_up_is_bar_0(meters, positions):
 def test_the_number_of_beats_is_bounded_with_damaged_tempos_and_meters():
     document = one_note()
     chart = Document(markers=((0.0, "C:maj"), (200.0, "N")))
-    assert beats(chart)[-1][0] >= 200 + 31 * 2
+    assert beats_json(chart)[-1][0] >= 200 + 31 * 2
     document.apply(Change(tempos=((0.0, 6e7),), meters=((0.0, 255, 2**15),)))
     document.apply(Change(change=((0, 0.0, 7000.0, 60, 80, 0),)))
-    assert 40_000 < len(beats(document)) <= 50_300
+    assert 40_000 < len(beats_json(document)) <= 50_300
 
 
 def test_chords_are_estimated_from_notes_and_markers_are_chords_or_sections():
@@ -155,7 +155,7 @@ def test_a_mixer_is_read_from_a_file_and_written_into_it():
     again = document_of(midi.read(written))
     assert [(t.volume, t.pan, t.reverb) for t in again.tracks] == [(100, 0, 90), (20, 64, 40)]
     assert again.notes[0][4] == 1  # the track of the first note is the second one now
-    assert {7, 10, 91} == {number for _, number in controllers(written)}
+    assert {7, 10, 91} == {number for _, number in read_controllers(written)}
     assert saved(document).tracks == document.tracks
 
 
@@ -168,8 +168,8 @@ def test_controllers_are_read_by_part_and_initial_values_can_be_set():
     second = [(tick, message.copy(channel=1)) for tick, message in first[1:3]]
     data = midi_bytes.saved(volumes, first, second)
     expected = {(0, 7): [(pytest.approx(10 / 960), 70), (1.0, 99)], (1, 7): [(0.0, 90), (1.0, 50)]}
-    assert controllers(data) == expected
+    assert read_controllers(data) == expected
     again = set_controllers(data, {0: {7: 33, 91: 60}})
     changed = {(0, 7): [(0.0, 33), (1.0, 99)], (0, 91): [(0.0, 60)]}
-    assert controllers(again) == expected | changed
+    assert read_controllers(again) == expected | changed
     assert midi.read(again) == midi.read(data)

@@ -21,13 +21,13 @@ from musictx.notes import NOTE, Score
 from musictx.studio import exchange
 from musictx.studio.change import Track
 from musictx.studio.config import StudioConfig, StudioLimits
-from musictx.studio.document import EARLY
+from musictx.studio.document import EARLY_SECONDS
 from musictx.studio.errors import Refused
 from musictx.studio.inputs import prepare
 from musictx.studio.models import Model, Models
 from musictx.studio.performing import Tracks, proposal_of
 from musictx.studio.request import Request, parse_request
-from musictx.studio.takes import acceptance
+from musictx.studio.takes import acceptance_change
 from musictx.tokens.controls import CONTROLS
 from tests import pieces
 from tests.strategies import scores
@@ -67,7 +67,7 @@ def test_a_gap_removes_the_notes_inside_it(piano, score, begin, length, locked, 
     selected = [
         number
         for number, (start, *_, track) in document.notes.items()
-        if track in chosen and begin + NEAR <= start < end - EARLY - NEAR
+        if track in chosen and begin + NEAR <= start < end - EARLY_SECONDS - NEAR
     ]
     try:
         source = prepare(document, request, piano)
@@ -88,10 +88,10 @@ def test_a_gap_removes_the_notes_inside_it(piano, score, begin, length, locked, 
     assert (same.removes, same.tracks) == (empty.removes, [])
     after = copy.deepcopy(document)
     for result in (empty, same):
-        after.apply(acceptance(after, 1, result))
+        after.apply(acceptance_change(after, 1, result))
     for row, then in zip(_rows(after), _rows(document), strict=True):
         assert row[1:] == then[1:]
-        assert np.isclose(row[0], then[0], atol=EARLY + NEAR)
+        assert np.isclose(row[0], then[0], atol=EARLY_SECONDS + NEAR)
     assert len(empty.removes) == len(source.score) - len(kept) + len(shortened)
     assert not set(empty.removes) & document.locked
     removed = set(empty.removes) - shortened
@@ -100,7 +100,7 @@ def test_a_gap_removes_the_notes_inside_it(piano, score, begin, length, locked, 
         assert inside - document.locked <= removed
     for number in removed:
         start, *_, track = document.notes[number]
-        assert begin - EARLY - NEAR < start < end + NEAR
+        assert begin - EARLY_SECONDS - NEAR < start < end + NEAR
         assert track in chosen
 
 
@@ -109,7 +109,7 @@ def test_a_note_just_before_a_bar_line_belongs_to_the_bar_in_which_it_mostly_sou
     document = exchange.document_of(pieces.of(*rows))
     source = prepare(document, Request("replace", 2.0, 4.0), piano)
     result = proposal_of(source, source.task.given, 0.0, Tracks(source))
-    document.apply(acceptance(document, 1, result))
+    document.apply(acceptance_change(document, 1, result))
     expected = [(0.0, 1.0, 60), (1.5, 2.0, 62), (1.95, 2.0, 65), (3.95, 4.5, 67)]
     assert [row[1:4] for row in document.rows()] == expected
 

@@ -23,7 +23,7 @@ from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import open_document, score_of
 from musictx.studio.session import Session, Sessions
-from musictx.studio.takes import Proposal, Take, Takes, acceptance, save
+from musictx.studio.takes import Proposal, Take, Takes, acceptance_change, save_take
 from tests.studio.changes import LIMITS, changes, music
 from tests.studio.studios import ODE
 
@@ -73,7 +73,7 @@ def test_a_session_that_is_read_again_has_its_state_and_its_whole_history(tmp_pa
                 removes = data.draw(st.lists(st.sampled_from([*document.notes, 99]), unique=True))
                 number = data.draw(st.integers(1, 2))
                 proposal = Proposal(number, "done", notes, removes=removes)
-                session.apply(acceptance(document, 1, proposal, "x"), revision)
+                session.apply(acceptance_change(document, 1, proposal, "x"), revision)
             index += 1
             states[index:] = [music(session.document)]
         else:
@@ -151,7 +151,7 @@ def test_a_damaged_database_is_refused_and_left_as_it_is(tmp_path, damage):
     before = path.read_bytes()
     with pytest.raises(Refused, match="this session is damaged") as refused:
         Session(tmp_path / "s", LIMITS)
-    assert refused.value.http == 404
+    assert refused.value.status == 404
     assert path.read_bytes() == before
     files = map(os.path.realpath, Path("/proc/self/fd").glob("*"))
     assert os.path.realpath(path) not in files, "the database is closed"
@@ -173,7 +173,7 @@ def test_damaged_takes_are_left_out_and_their_numbers_are_not_used_again(tmp_pat
     session = new_session(tmp_path / "s", ODE)
     valid = Take(1, "replace", "x", 5, "piano", 1, 2.5, [0], {"task": "x"}, "", None, "done")
     valid.proposals = [Proposal(1, "done", [(0.0, 1.0, 60, 80, 0)], [], [2])]
-    save(session.folder, valid)
+    save_take(session.folder, valid)
     damages = [{"id": True}, {"id": 10**400}, {"state": "?"}, {"command": "a" * 64_000_000}]
     damages += [{"proposals": rows} for rows in (5, [5], [{"number": 1, "removes": [[]]}])]
     for notes in ([5], [[0.0, 10**400, 60, 80, 0]], [[1.0, None, 60, 80, 0]]):

@@ -19,7 +19,7 @@ from musictx.studio.config import StudioConfig
 from musictx.studio.errors import validate
 from musictx.studio.models import TASKS, Models, options_json
 from musictx.studio.request import Request, command_line, parse_request
-from musictx.studio.takes import Proposal, acceptance
+from musictx.studio.takes import Proposal, acceptance_change
 from tests.studio.composers import rounded
 
 pytestmark = pytest.mark.usefixtures("only_tiny")
@@ -72,7 +72,7 @@ def test_the_command_of_a_take_composes_the_same_notes_which_the_document_then_h
         assert again == musictx.read(takes / f"0001-{proposal['number']}.mid")
         assert proposal["notes"]
         document = session.document.copy()
-        accepted = acceptance(document, 1, validate(Proposal, proposal))
+        accepted = acceptance_change(document, 1, validate(Proposal, proposal))
         document.apply(document.check(accepted, studio.limits))
         if request_["task"] in ("replace", "vary"):
             assert rounded(row[1:] for row in document.rows()) == rounded(again.notes.tolist())

@@ -12,7 +12,7 @@ from musictx import shipped
 from musictx.studio import training
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
-from musictx.studio.training import Trainings
+from musictx.studio.training import Training
 from tests.browser.served import wait_for
 
 #: Stands in for ``musictx train corpus.path=FOLDER out=RUN``. Writes a row of losses every 10 ms,
@@ -68,8 +68,8 @@ def _command(monkeypatch):
     monkeypatch.setattr(training, "MUSICTX", (sys.executable, "-c", TRAIN))
 
 
-def trainings(tmp_path, **options) -> Trainings:
-    return Trainings(StudioConfig(folder=str(tmp_path / "studio"), **options))
+def trainings(tmp_path, **options) -> Training:
+    return Training(StudioConfig(folder=str(tmp_path / "studio"), **options))
 
 
 def test_a_folder_without_music_gets_a_sentence(tmp_path):

@@ -81,7 +81,7 @@ def test_all_changes_are_in_the_file_and_all_other_messages_stay(data, more):
     used = document.tracks_of(document.notes)
     tracks = [track for track in document.tracks if track.id in used]
     written_tracks = exchange.document_of(back).tracks
-    if not written.losses and len(back):
+    if not written.omissions and len(back):
         assert sounds(tracks) == sounds(written_tracks)
         if len(written_tracks) == len(tracks):  # two tracks of a part may get the same program
             assert [track.name for track in written_tracks] == [track.name for track in tracks]
@@ -127,7 +127,7 @@ def test_without_a_deleted_track_the_others_stay_byte_for_byte():
         document.apply(document.check(Change(tracks=kept, remove=(number,)), LIMITS))
         written = original.write(document, data)
         others = [chunk for n, chunk in enumerate(chunks) if n != number + 1]
-        assert written.losses == []
+        assert written.omissions == []
         assert [c for c in MidiFile(written.data).chunks if c in chunks] == others
 
 
@@ -137,7 +137,7 @@ def test_a_part_of_a_file_whose_channels_are_all_for_drums_becomes_pitched_in_a_
     document = exchange.document_of(midi.read(data))
     document.apply(Change(tracks=(document.tracks[0]._replace(drum=False),)))
     written = original.write(document, data)
-    assert "all its channels are for drums" in written.losses[0]
+    assert "all its channels are for drums" in written.omissions[0]
     assert not midi.read(written.data).notes["drum"].any()
 
 
