@@ -1,4 +1,4 @@
-"""Errors that the studio reports to pages: a sentence and an HTTP status."""
+"""Errors that pages get as a sentence with an HTTP status, and the validation of JSON."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ def remove_paths(sentence: str, folders: Iterable[Path] = ()) -> str:
 
 
 class Refused(UserError):
-    """A refused request: the answer has the status ``status`` and the JSON fields ``more``."""
+    """A refused request. The response has the status ``http_status``, and as JSON the sentence and
+    the fields ``more``."""
 
-    def __init__(self, sentence: str, status: int = 400, **more: Any) -> None:
+    def __init__(self, sentence: str, http_status: int = 400, **more: Any) -> None:
         super().__init__(sentence)
-        self.status = status
+        self.http_status = http_status
         self.more = more
 
 
 @cache
 def adapter(kind: type[Value]) -> TypeAdapter[Value]:
-    """Return the converter from and to JSON of a class with annotated fields."""
+    """Return the converter of a class with annotated fields from and to JSON."""
     return TypeAdapter(kind)
 
 
 def validate(kind: type[Value], data: Any) -> Value:
-    """Return the JSON value ``data`` as an object of the class ``kind``. Raise :class:`Refused`
-    unless it has the types of its fields, such as "add.0.3=128: expected less than or equal to
-    127"."""
+    """Return the JSON value ``data`` as an object of the class ``kind``. Raise :class:`Refused` if
+    it does not fit, such as "add.0.3=128: expected less than or equal to 127"."""
     try:
         return adapter(kind).validate_python(data)  # type: ignore[arg-type]
     except ValidationError as error:
@@ -61,7 +61,8 @@ def validate(kind: type[Value], data: Any) -> Value:
         if first["type"] in _NAME_ERRORS:
             raise Refused(f"{place[:80]}: {_NAME_ERRORS[first['type']]}") from None
         text = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
-        text = "expected a JSON object" if first["type"] == "dataclass_type" else text
+        if first["type"] == "dataclass_type":
+            text = "expected a JSON object"
         value = repr(first["input"])
         value = value if len(value) <= 40 else f"{value[:37]}..."
         raise Refused(f"{place[:80]}={value}: {text}") from None

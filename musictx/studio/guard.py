@@ -1,9 +1,9 @@
 """Checks where requests come from, and adds security headers to every response.
 
 The studio has no passwords: it listens on this machine and answers only its own page. But any web
-page can make a browser send requests to this machine. Such requests are recognised and refused by
-their headers Origin, Sec-Fetch-Site and Host (DNS rebinding: a name that an attacker owns points to
-this machine).
+page can make a browser send requests to this machine. Such requests are refused by their headers
+Origin and Sec-Fetch-Site, and by Host if the name of an attacker's server points to this machine
+(DNS rebinding).
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import re
-import sys
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,8 @@ from musictx.studio.errors import Refused, remove_paths
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-#: The header that other programs send instead of Origin, with the version of docs/http.md.
+#: The header that other programs send instead of Origin, and its value, the version of
+#: docs/http.md.
 OWN_HEADER, VERSION = "X-Musictx", "1"
 HEADERS = {
     OWN_HEADER: VERSION,
@@ -42,8 +42,8 @@ HEADERS = {
 
 
 class Guard:
-    """Middleware of aiohttp. ``host`` is the address that the studio listens on. Paths of the
-    ``hidden`` folders are removed from errors."""
+    """Checks requests. ``host`` is the address that the studio listens on. Errors never show the
+    paths of the ``hidden`` folders."""
 
     def __init__(self, host: str, hidden: tuple[Path, ...] = ()) -> None:
         self._host = host
@@ -52,23 +52,23 @@ class Guard:
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Return the response to ``request``, or an error as JSON."""
+        """Return the response to ``request``, or an error as JSON. Middleware of aiohttp."""
         try:
             self.check(request)
             return await handler(request)
         except Refused as refused:
-            return self._error(str(refused), refused.status, refused.more)
+            return self._error(str(refused), refused.http_status, **refused.more)
         except UserError as error:
             return self._error(str(error), 507 if isinstance(error, WriteError) else 400)
-        except web.HTTPException as answer:
-            if answer.status < 400:
+        except web.HTTPException as error:
+            if error.status < 400:
                 raise
-            return self._error(_SENTENCES.get(answer.status, answer.reason), answer.status)
+            return self._error(_SENTENCES.get(error.status, error.reason), error.status)
         except ConnectionError:
             raise
-        except Exception as fault:
-            traceback.print_exc(file=sys.stderr)
-            kind = type(fault).__name__
+        except Exception as error:
+            traceback.print_exc()
+            kind = type(error).__name__
             return self._error(f"a fault of the studio ({kind}); what was saved is safe", 500)
 
     async def add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
@@ -108,15 +108,16 @@ class Guard:
             return False
         name = match[1].lower().strip("[]")
         if name in ("localhost", "127.0.0.1", "::1", self._host.lower().strip("[]")):
-            return bool(name)
+            return True
         # An attacker can make a name point to this machine, but not an address.
         with contextlib.suppress(ValueError):
-            return self._host in EVERYWHERE and bool(ipaddress.ip_address(name))
+            ipaddress.ip_address(name)
+            return self._host in EVERYWHERE
         return False
 
-    def _error(self, sentence: str, status: int, more: Mapping[str, Any] | None = None) -> Any:
-        sentence = remove_paths(sentence, self._hidden)
-        return web.json_response({"error": sentence, **(more or {})}, status=status)
+    def _error(self, sentence: str, status: int, **more: Any) -> web.Response:
+        content = {"error": remove_paths(sentence, self._hidden), **more}
+        return web.json_response(content, status=status)
 
 
 _SENTENCES = {

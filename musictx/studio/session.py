@@ -1,5 +1,5 @@
-"""A document with its history, and the folder of all sessions. An operation is acknowledged only
-once it is on the disk.
+"""A session is a document with its history, in a folder. An operation is acknowledged only once it
+is on the disk.
 
 Files in the folder of a session:
     start.mid, start.musicxml   the file that was opened, if there was one
@@ -38,15 +38,13 @@ OPENED_FILE = "start"
 ID = r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?"
 #: The folder of deleted sessions.
 DELETED = "deleted"
-#: The number of sessions that stay in memory when nobody uses them.
+#: The number of sessions, the last used ones, that stay in memory.
 CACHED = 8
 
 
 class Session:
-    """One session, read from its folder. Raises :class:`Refused` (404) if it is damaged.
-
-    A document is never changed. An operation sets ``document`` to a new one, once the operation is
-    on the disk."""
+    """One session, read from its folder. Raises :class:`Refused` (404) if it is damaged. An
+    operation never changes ``document``, but replaces it by a new one once it is on the disk."""
 
     def __init__(self, folder: Path, limits: StudioLimits) -> None:
         self.id = folder.name
@@ -62,9 +60,9 @@ class Session:
     # ------------------------------------------------------------------------------ operations
 
     def apply(self, change: Change, revision: Any) -> dict[str, Any]:
-        """Apply a change that a page made to this ``revision`` of the document. Return the derived
-        values, which may have changed, as JSON. Raise :class:`Refused`, without changing anything,
-        if the document has another revision (409) or the change cannot be applied."""
+        """Apply a change of a page, and return :func:`.exchange.derived_json`. Raise
+        :class:`Refused`, without changing anything, if the document has another ``revision`` than
+        that which the page changed (409), or the change cannot be applied."""
         with self.locked_folder():
             document = self.document_at(revision)
             change = document.check(exchange.remove_default_names(change, document), self._limits)
@@ -74,19 +72,20 @@ class Session:
             return exchange.derived_json(self.document) | self._undo_state()
 
     def _undo_or_redo(self, word: str, revision: Any) -> dict[str, Any]:
-        """Undo the last operation, or redo the one that was undone last. Return the document as
-        JSON. ``word`` is "undo" or "redo"."""
+        """Undo the last operation, or redo the one that was undone last (``word``: "undo" or
+        "redo"), and return the document as JSON."""
         with self.locked_folder():
             document, is_undo = self.document_at(revision), word == "undo"
             if self._done == (0 if is_undo else self._length):
                 raise Refused(f"there is nothing to {word}", 409, revision=revision)
-            number, path = self._done + (not is_undo), self.folder / store.DATABASE
+            number = self._done if is_undo else self._done + 1
+            path = self.folder / store.DATABASE
             try:
                 change = validate(Change, store.operation(path, number, inverse=is_undo))
             except UserError:
                 raise Refused(f"the history of this session is damaged; {word} ends here") from None
             document.check_references(change)
-            done = number - is_undo
+            done = number - 1 if is_undo else number
             self.document = store.write(path, document, change, done, is_new=False)
             self._done = done
             return self.json()
@@ -95,16 +94,16 @@ class Session:
 
     @contextlib.contextmanager
     def locked_folder(self) -> Iterator[Path]:
-        """Yield the folder, which other threads neither move nor change until the block ends.
-        Raise :class:`Refused` (404) if the session is deleted."""
+        """Yield the folder, which no other thread moves or changes until the block ends. Raise
+        :class:`Refused` (404) if the session is deleted."""
         with self._lock:
             if self.deleted:
                 raise Refused("this session was deleted", 404)
             yield self.folder
 
     def document_at(self, revision: Any) -> Document:
-        """Return the document if it has this ``revision``. Raise :class:`Refused` if it has another
-        (409), or ``revision`` is not an integer."""
+        """Return the document. Raise :class:`Refused` if it has another ``revision`` (409), or
+        ``revision`` is not an integer."""
         document = self.document
         if type(revision) is not int:
             raise Refused(f"revision={shown(revision)}: expected the piece's, a whole number")
@@ -121,7 +120,7 @@ class Session:
             return {"id": self.id} | exchange.document_json(self.document) | self._undo_state()
 
     def opened_file(self) -> bytes:
-        """Return the MIDI file that was opened; b"" if none was, or a file of another format."""
+        """Return the content of the MIDI file that was opened; b"" if there was none."""
         with contextlib.suppress(OSError):
             return (self.folder / f"{OPENED_FILE}.mid").read_bytes()
         return b""
@@ -131,7 +130,7 @@ class Session:
 
 
 class Sessions:
-    """All sessions under ``folder``. There is one object for a session that is in use."""
+    """All sessions under ``folder``. Two users of one session get the same object."""
 
     def __init__(self, folder: Path, limits: StudioLimits) -> None:
         self.folder = folder
@@ -143,8 +142,8 @@ class Sessions:
         remove_partial(folder)
 
     def create(self, document: Document, data: bytes = b"", suffix: str = ".mid") -> Session:
-        """Create a session of ``document``. ``data`` is the file that it was read from, whose name
-        ends in ``suffix``; b"": none."""
+        """Create a session of ``document``. ``data`` is the content of the file that it was read
+        from (b"": none), and ``suffix`` the ending of its name."""
         while True:
             name = f"{datetime.now():%Y%m%d}-{_slug(document.name)}-{secrets.token_hex(2)}"
             if not (self.folder / name).exists() and not (self.folder / DELETED / name).exists():
@@ -153,7 +152,7 @@ class Sessions:
             if data:
                 write_bytes(new_folder / (OPENED_FILE + suffix), data)
             store.create(new_folder / store.DATABASE, document)
-        with contextlib.suppress(OSError):  # where possible, the new name is on the disk, too
+        with contextlib.suppress(OSError):  # where possible, write the new name to the disk, too
             handle = os.open(self.folder, os.O_RDONLY)
             try:
                 os.fsync(handle)
@@ -213,6 +212,6 @@ def _is_session(folder: Path) -> bool:
 
 
 def _slug(name: str) -> str:
-    """Return ``name`` in lower-case ASCII letters and digits, which any file system accepts."""
+    """Return ``name`` in lower-case ASCII letters, digits and hyphens, as any file system has."""
     letters = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", letters)[:24].strip("-") or "music"

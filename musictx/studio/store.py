@@ -41,15 +41,16 @@ def create(path: Path, document: Document) -> None:
         for statement in _TABLES.split(";"):
             database.execute(statement)
         fields = {name: document.field(name) for name in FIELDS}
-        _set(database, fields | {"done": 0, "changed": _now()})
+        _write_fields(database, fields, done=0)
         database.executemany("INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?)", document.rows())
 
 
 def load(path: Path) -> tuple[Document, int, int]:
-    """Return the document, the number of operations that are applied, and the number of all
-    operations, with those that were undone. Raise :class:`Refused` (404) if it is damaged."""
+    """Return the document, the number of operations that are applied to it, and the length of the
+    history with operations that were undone. Raise :class:`Refused` (404) if it is damaged."""
     with _read(path) as database:
-        fields = {n: json.loads(v) for n, v in database.execute("SELECT name, value FROM fields")}
+        rows = database.execute("SELECT name, value FROM fields")
+        fields = {name: json.loads(value) for name, value in rows}
         notes = database.execute("SELECT id, start, stop, pitch, velocity, track FROM notes")
         document = Document.from_state(fields | {"notes": notes.fetchall()})
         (length,) = database.execute("SELECT count(*) FROM operations").fetchone()
@@ -76,9 +77,11 @@ def operation(path: Path, number: int, *, inverse: bool) -> Any:
 
 
 def write(path: Path, old: Document, change: Change, done: int, is_new: bool) -> Document:
-    """Return ``old`` with ``change`` applied, and write it to the database. ``done`` operations are
-    applied now. A change that ``is_new`` becomes the last operation of the history; operations that
-    were undone are deleted. If this fails, raise :class:`WriteError`; nothing is changed."""
+    """Return ``old`` with ``change`` applied, and write it to the database.
+
+    After it, ``done`` operations are applied. A change that ``is_new`` becomes the last operation
+    of the history, and operations that were undone are deleted. Raise :class:`WriteError`, without
+    changing anything, if writing fails."""
     document = old.copy()
     inverse = document.apply(change)
     names = [name for name in FIELDS if getattr(document, name) != getattr(old, name)]
@@ -87,27 +90,25 @@ def write(path: Path, old: Document, change: Change, done: int, is_new: bool) ->
         query = "SELECT value FROM fields WHERE name = 'revision'"
         if database.execute(query).fetchone() != (str(old.revision),):
             raise WriteError("this piece was changed by another program; start the studio again")
-        _set(database, {n: document.field(n) for n in names} | {"done": done, "changed": _now()})
+        _write_fields(database, {name: document.field(name) for name in names}, done)
         database.executemany("DELETE FROM notes WHERE id = ?", ((n,) for n in change.remove))
         database.executemany("REPLACE INTO notes VALUES (?, ?, ?, ?, ?, ?)", rows)
         if is_new:
             database.execute("DELETE FROM operations WHERE number >= ?", (done,))
-            row = done, _text(change.json()), _text(inverse.json())
+            row = done, _to_json(change.json()), _to_json(inverse.json())
             database.execute("INSERT INTO operations VALUES (?, ?, ?)", row)
     return document
 
 
-def _set(database: sqlite3.Connection, fields: dict[str, Any]) -> None:
-    rows = ((name, _text(value)) for name, value in fields.items())
+def _write_fields(database: sqlite3.Connection, fields: dict[str, Any], done: int) -> None:
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    values = fields | {"done": done, "changed": now}
+    rows = [(name, _to_json(value)) for name, value in values.items()]
     database.executemany("REPLACE INTO fields VALUES (?, ?)", rows)
 
 
-def _text(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 @contextlib.contextmanager
@@ -117,8 +118,6 @@ def _read(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         with _connect(path, "rw") as database:  # "ro" could not roll back a journal
             yield database
-    except Refused:
-        raise Refused("this session is damaged: its database is inconsistent", 404) from None
     except (sqlite3.Error, ValueError, TypeError, LookupError, RecursionError, OverflowError):
         raise Refused("this session is damaged: its database cannot be read", 404) from None
 

@@ -151,7 +151,7 @@ def test_a_damaged_database_is_refused_and_left_as_it_is(tmp_path, damage):
     before = path.read_bytes()
     with pytest.raises(Refused, match="this session is damaged") as refused:
         Session(tmp_path / "s", LIMITS)
-    assert refused.value.status == 404
+    assert refused.value.http_status == 404
     assert path.read_bytes() == before
     files = map(os.path.realpath, Path("/proc/self/fd").glob("*"))
     assert os.path.realpath(path) not in files, "the database is closed"
