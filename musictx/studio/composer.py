@@ -1,7 +1,7 @@
-"""The thread that composes. Only this thread uses torch and the models.
+"""The thread that composes. Only this thread runs the models.
 
-Takes are composed in the order of their requests. The state of a take that pages see is changed
-under one lock, and then published.
+Takes are composed in the order of their requests. A take that pages see is changed under one lock,
+and then published.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from musictx.studio.takes import Proposal, Take, save_take, stem
 
 #: The most takes of one session that may wait.
 MOST_WAITING = 8
-#: Seconds in which the thread may end when the studio closes.
+#: The most seconds to wait for the end of the thread when the studio closes.
 CLOSE_SECONDS = 5.0
 
 
 class Job(NamedTuple):
-    """A take in the queue, with its session and its input."""
+    """A take to compose, with its session and its input."""
 
     session: Session
     take: Take
@@ -44,17 +44,17 @@ class Job(NamedTuple):
 
 
 class Composer:
-    """Composes the takes of all sessions. Thread-safe, as is ``publish``.
+    """Composes the takes of all sessions. Thread-safe; ``publish`` must be, too.
 
-    The thread first loads and tries the default model; other models are loaded at their first use.
-    Raises :class:`UserError` if the model of ``config`` does not exist.
+    The thread first loads the default model and composes with it once; other models are loaded at
+    their first use. Raises :class:`UserError` if the model of ``config`` does not exist.
     """
 
     def __init__(self, publish: Publish, config: StudioConfig) -> None:
         self._publish, self._config = publish, config
         self.models = Models(config)
         self._lock = threading.Condition()
-        self._waiting: list[Job] = []  # in the order of requests
+        self._waiting: list[Job] = []  # the queue
         self._composing: Job | None = None
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="composer", daemon=True)
@@ -62,7 +62,6 @@ class Composer:
     # ----------------------------------------------------------------------------- for the server
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def takes(self, session: Session) -> list[dict[str, Any]]:
@@ -71,7 +70,7 @@ class Composer:
             return [take.json() for _, take in sorted(session.takes.items())]
 
     def submit(self, session: Session, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Queue a take for the request ``data`` of a page, save it, and return it as JSON. Raise
+        """Save and queue a take for the request ``data`` of a page, and return it as JSON. Raise
         :class:`Refused`, or another :class:`UserError`, if it cannot be composed."""
         revision = data.get("revision")
         document = session.document if revision is None else session.document_at(revision)
@@ -79,8 +78,8 @@ class Composer:
         request, model = parse_request(data, self.models, document.duration, music)
         source = prepare(document, request, model)
         request = source.request
-        # Both locks are held until the take is in the queue, so that no files are written for a
-        # take that is refused, or into a session that is deleted meanwhile.
+        # Both locks are held until the take is in the queue. So no file is written for a take that
+        # is refused, or for a session that is being deleted.
         with self._lock, session.locked_folder() as folder:
             if self._closing:
                 raise Refused("the studio is closing", 503)
@@ -88,8 +87,9 @@ class Composer:
                 raise Refused(f"{MOST_WAITING} takes are waiting already; stop one first", 429)
             session.takes.last_number += 1
             number = session.takes.last_number
-            file = None if source.data is None else f"{stem(number)}.mid"
-            if source.data is not None and file is not None:
+            file = None
+            if source.data is not None:
+                file = f"{stem(number)}.mid"
                 setattr(source.config, COMMANDS[command_of(request.task)].positional, file)
                 write_bytes(folder / "takes" / file, source.data)
             take = Take(
@@ -115,7 +115,7 @@ class Composer:
             return take.json()
 
     def cancel(self, session: Session, number: int) -> None:
-        """Stop a take that waits or is being composed. Hide a take that is finished."""
+        """Stop an unfinished take; hide a finished one."""
         with self._lock:
             take = session.takes.get(number)
             if take is None:
@@ -142,14 +142,14 @@ class Composer:
     # ----------------------------------------------------------------------- saving and publishing
 
     def _save(self, session: Session, take: Take, proposal: Proposal | None = None) -> None:
-        """Save a take, then publish its newly finished ``proposal``, if any, and the take."""
+        """Save a take, then publish it, and before it ``proposal`` if that was just finished."""
         try:
             with session.locked_folder() as folder:
                 save_take(folder, take)
         except Refused:  # the session was deleted meanwhile
             return
-        except UserError as error:  # such as a full disk: the take is published all the same
-            print(f"musictx studio: {self._sentence(error)}", file=sys.stderr)
+        except UserError as error:  # such as a full disk: the take is published nevertheless
+            print(f"musictx studio: {self._message(error)}", file=sys.stderr)
         if proposal is not None:
             data = {"take": take.id, "proposal": vars(proposal).copy()}
             self._publish(session.id, "proposal", data)
@@ -162,7 +162,8 @@ class Composer:
                 job.take.place = place
                 self._publish(job.session.id, "take", job.take.json(notes=False))
 
-    def _sentence(self, error: Exception) -> str:
+    def _message(self, error: Exception) -> str:
+        """Return the message of ``error`` without paths of this machine."""
         return remove_paths(str(error), [Path(self._config.folder).expanduser().resolve()])
 
     # ---------------------------------------------------------------------------------- the thread
@@ -170,7 +171,7 @@ class Composer:
     def _run(self) -> None:
         try:
             self._warm_up()
-        except Exception as error:  # the same error fails the first take of this model
+        except Exception as error:  # the first take of this model will fail with the same error
             print(f"musictx studio: {error}", file=sys.stderr)
         while True:
             with self._lock:
@@ -193,22 +194,22 @@ class Composer:
         generate(model.bundle, GenerateConfig(seconds=0.3))
 
     def _compose(self, job: Job) -> None:
-        from musictx.studio.performing import Cancelled, Performance
+        from musictx.studio.performing import Cancelled, TakeComposer
 
         message = "it was not finished"
         try:
-            performance = Performance(job.take, job.source, job.session.id, self._publish)
-            for proposal, score in performance.results():
+            composer = TakeComposer(job.take, job.source, job.session.id, self._publish)
+            for proposal, score in composer.results():
                 self._finish(job, proposal, score)
         except Cancelled:
             pass
         except UserError as error:
-            message = self._sentence(error)
+            message = self._message(error)
         except MemoryError:
             message = "this machine has too little memory for it; ask for less"
         except Exception as error:
             traceback.print_exc()
-            message = f"a fault of musictx ({type(error).__name__}); the terminal says more"
+            message = f"a fault of musictx ({type(error).__name__}); see the terminal"
         with self._lock:
             self._composing = None
             if job.take.is_running:
@@ -222,7 +223,7 @@ class Composer:
         with self._lock:
             if not take.is_running:
                 return
-            # Nothing is written into a session that was deleted meanwhile.
+            # A deleted session, whose folder is refused, gets no file.
             with contextlib.suppress(Refused), job.session.locked_folder() as folder:
                 name = f"{stem(take.id)}-{proposal.number}.mid"
                 write_bytes(folder / "takes" / name, midi.to_bytes(score))

@@ -8,8 +8,8 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-#: The most events that wait for a page. A page that falls further behind is disconnected. When it
-#: connects again, it gets the whole state.
+#: The most events that wait for a page. A page that falls further behind is disconnected; it
+#: connects again, and gets the whole state.
 MOST_WAITING = 1000
 #: The function :meth:`Hub.publish`.
 Publish = Callable[[str, str, Any], None]
@@ -18,15 +18,15 @@ PageQueue = asyncio.Queue[bytes | None]
 
 
 class Hub:
-    """The connected pages."""
+    """The connected pages. Create it inside the event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._pages: dict[PageQueue, str] = {}  # page -> id of the session that it shows
 
     def publish(self, session: str, kind: str, data: Any) -> None:
-        """Send the event ``kind`` with the JSON ``data`` to every page that shows the session of
-        this id. Thread-safe."""
+        """Send the event ``kind`` with the JSON ``data`` to every page of the session with this id.
+        Thread-safe."""
         with contextlib.suppress(RuntimeError):  # the loop is closed: no page is connected
             self._loop.call_soon_threadsafe(self._send, session, encode_event(kind, data))
 
@@ -60,6 +60,6 @@ class Hub:
 
 
 def encode_event(kind: str, data: Any) -> bytes:
-    """Return an event in the format of server-sent events."""
+    """Return the bytes of a server-sent event."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return f"event: {kind}\ndata: {text}\n\n".encode()

@@ -30,19 +30,19 @@ MEDIA_TYPES = {
     "wav": "audio/wav",
     "png": "image/png",
 }
-#: The number of files in the cache. An audio player requests a file in several parts; thanks to the
+#: The number of files in the cache. An audio player requests a file in several parts; with the
 #: cache it is rendered only once.
 CACHED = 6
 
 
 @dataclass(frozen=True)
 class Export:
-    """A file to be written from a document, or from its excerpt from ``begin`` to ``end`` seconds.
+    """A file to be written from a document.
 
-    version     the version of the music; the cache has a file for each address and version
+    version     distinguishes, in the cache, files that the same address had at different times
     kind        one of :data:`MEDIA_TYPES`
     title       the name of the file, which a picture also shows
-    begin, end  None: the start, or the end, of the piece
+    begin, end  the excerpt to write, in seconds; None: from the start, to the end of the piece
     opened      the MIDI file that the document was read from; b"" if there is none
     """
 
@@ -56,8 +56,8 @@ class Export:
 
     def score(self) -> Score:
         """Return the music of the file, with tracks in the order of the document. A sound file has
-        only the audible tracks. In sound and pictures the chords of a chart become notes. Raise
-        :class:`Refused` if the selected time is empty or has no notes to export."""
+        only the audible tracks. In sound and pictures, the chords of a chart become notes. Raise
+        :class:`Refused` if the excerpt is empty, or there are no notes."""
         ordered = exchange.renumber_tracks(self.document)
         numbers = exchange.audible_notes(ordered) if self.kind == "wav" else None
         score = exchange.score_of(ordered, numbers)
@@ -75,14 +75,14 @@ class Export:
 
     def midi(self) -> WrittenFile:
         """Return the MIDI file. A whole piece is written into the opened file, if there is one."""
-        if (self.begin, self.end) == (None, None):
+        if self.begin is None and self.end is None:
             return original.write(self.document, self.opened)
         reason = "it is an excerpt of the piece"
         return original.write_new(self.document, self.score(), self.opened, reason)
 
 
 class Exports:
-    """Writes files, and caches the last ones in ``folder``, which is deleted at the end."""
+    """Writes files, and caches the last ones in ``folder``, which :meth:`close` deletes."""
 
     def __init__(self, folder: Path, limits: StudioLimits) -> None:
         self._limits = limits
@@ -93,12 +93,11 @@ class Exports:
         self.close()  # a studio that was killed could not remove its files
 
     def file(self, address: str, export: Export, check_waiting: Callable[[], None]) -> Path:
-        """Return the path of the file that ``export`` describes and the page requests by
-        ``address``. Write the file unless it is in the cache.
+        """Return the path of the file of ``export``, which a page requests by ``address``. Write it
+        unless it is in the cache.
 
-        ``check_waiting`` raises an exception once the page has stopped waiting, which ends the
-        export. Raise :class:`UserError` if this kind of file cannot hold the music.
-        """
+        ``check_waiting`` is called often, and raises an exception once the page has stopped
+        waiting. Raise :class:`UserError` if this kind of file cannot represent the music."""
         key = address, export.version
         with self._lock:
             if key in self._files:
@@ -134,5 +133,4 @@ class Exports:
         return path
 
     def close(self) -> None:
-        """Delete all files."""
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,5 +1,5 @@
-"""Composes one take with the functions of the commands, publishes its notes and progress, and
-converts its results into proposals."""
+"""Composes one take as the commands do, publishes its notes and progress, and converts its results
+into proposals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from musictx.studio.events import Publish
 from musictx.studio.inputs import Input, NoteKey, note_counts
 from musictx.studio.takes import Proposal, Take
 
-#: The minimum of seconds between two messages with notes of a take, and with its progress.
+#: The shortest time, in seconds, between two messages with notes of a take, and with its progress.
 NOTES_SECONDS, PROGRESS_SECONDS = 0.1, 0.25
 
 
@@ -30,14 +30,14 @@ class Cancelled(Exception):
     """The take was stopped."""
 
 
-class Performance:
-    """Composes a take, and publishes its notes while it is being composed."""
+class TakeComposer:
+    """Composes a take from its ``source``, and publishes the notes so far."""
 
     def __init__(self, take: Take, source: Input, session: str, publish: Publish) -> None:
         self._take, self._source = take, source
         self._session, self._publish = session, publish
-        self._tracks = [Tracks(source) for _ in take.proposals]
-        self._waiting: defaultdict[int, list[list[Any]]] = defaultdict(list)
+        self._tracks = [TrackMap(source) for _ in take.proposals]
+        self._unpublished: defaultdict[int, list[list[Any]]] = defaultdict(list)
         self._progress_time, self._notes_time = 0.0, 0.0
 
     def results(self) -> Iterator[tuple[Proposal, Score]]:
@@ -59,14 +59,9 @@ class Performance:
             primer = generate.make_primer(bundle, score, config, str(config.primer or ""))
             end = end_time(config, bundle.tokenizer, primer)
             progress = self._progress(0.0 if end is None else end - primer.seconds)
+            callbacks: dict[str, Any] = {"progress": progress, "on_event": self.on_event}
             return generate.compose_pieces(
-                bundle,
-                [primer],
-                [score],
-                config,
-                seeds=[seed],
-                progress=progress,
-                on_event=self.on_event,
+                bundle, [primer], [score], config, seeds=[seed], **callbacks
             )
         if isinstance(config, HarmoniseConfig):
             assert score is not None
@@ -85,27 +80,28 @@ class Performance:
         return lambda _, seconds: self.on_step(min(seconds / max(length, 1e-3), 1.0))
 
     def on_event(self, index: int, event: Event) -> None:
-        """Callback for a note of proposal ``index`` (from 0) that begins or ends. Publish it soon,
-        as ["on", seconds, pitch, velocity, track] or ["off", seconds, pitch, track]."""
+        """Callback for a note of proposal ``index`` (from 0) that begins or ends. It is published
+        soon, as ["on", seconds, pitch, velocity, track] or ["off", seconds, pitch, track]."""
         if not self._take.is_running:
             return
         proposal = self._take.proposals[index]
         track = self._tracks[index].document_track(event.track)
         seconds = round(self._source.document_time(event.seconds), 4)
-        velocity = [event.velocity] if event.on else []
-        row = ["on" if event.on else "off", seconds, event.pitch, *velocity, track]
-        self._waiting[index].append(row)
+        row = ["off", seconds, event.pitch, track]
+        if event.on:
+            row = ["on", seconds, event.pitch, event.velocity, track]
+        self._unpublished[index].append(row)
         if proposal.state == "waiting":
             proposal.state, proposal.events = "composing", []
             self._flush()
 
     def on_step(self, share: float) -> None:
-        """Callback after each step of composing, with the ``share`` of the take that is done. Raise
-        :class:`Cancelled` if the take was stopped."""
+        """Callback after each step of composing, with the composed ``share`` of the take (0 to 1).
+        Raise :class:`Cancelled` if the take was stopped."""
         if not self._take.is_running:
             raise Cancelled
         now = time.monotonic()
-        if self._waiting and now - self._notes_time >= NOTES_SECONDS:
+        if self._unpublished and now - self._notes_time >= NOTES_SECONDS:
             self._flush()
         if now - self._progress_time >= PROGRESS_SECONDS:
             self._progress_time = now
@@ -114,22 +110,20 @@ class Performance:
             time.sleep(0)  # lets the threads of the server run
 
     def _flush(self) -> None:
-        """Publish the waiting notes."""
+        """Publish the notes that were not published yet."""
         self._notes_time = time.monotonic()
-        for index, events in self._waiting.items():
+        for index, events in self._unpublished.items():
             proposal = self._take.proposals[index]
             if self._take.is_running:
                 proposal.events = [*proposal.events, *events]
                 data = {"take": self._take.id, "proposal": proposal.number, "events": events}
                 self._publish(self._session, "note", data)
-        self._waiting.clear()
+        self._unpublished.clear()
 
 
-class Tracks:
-    """Maps the tracks of a result to existing or new tracks of the document.
-
-    new  {track of the result: id of the new track in the document}
-    """
+class TrackMap:
+    """Maps the tracks of a result to existing or new tracks of the document. ``new`` is {key of a
+    track of the result: id of its new track in the document}."""
 
     def __init__(self, source: Input) -> None:
         self._source = source
@@ -138,7 +132,7 @@ class Tracks:
         self.new: dict[int, int] = {}
 
     def document_track(self, key: int) -> int:
-        """Return the id in the document of a track of the result, with this :meth:`key`."""
+        """Return the id in the document of the track of the result with this :meth:`key`."""
         if key not in self._ids:
             track_id = self._existing(key) if self._source.request.task == "new" else None
             if track_id is None:
@@ -148,15 +142,15 @@ class Tracks:
         return self._ids[key]
 
     def key(self, note: tuple[Any, ...]) -> int:
-        """Return the track of a finished ``note`` as events give it: the program in a new piece by
-        a model that keeps programs apart, else the track of the file."""
+        """Return the key of the track of a finished ``note``, as ``Event.track`` has it: in a new
+        piece by a model that keeps programs apart, its program; else its track of the file."""
         *_, program, drum, track = note
         if self._source.request.task == "new" and self._source.model.programs:
             return DRUMS if drum else int(program)
         return int(track)
 
     def _existing(self, key: int) -> int | None:
-        """Return the id of an existing track for the instrument ``key`` of a new piece, or None."""
+        """Return the id of an existing track with the program ``key``; None if all are used."""
         if self._source.model.four_voices:
             return None
         for track in self._source.document.tracks:
@@ -167,14 +161,12 @@ class Tracks:
 
 
 def proposal_of(
-    source: Input, score: Score, end: float, tracks: Tracks, number: int = 1
+    source: Input, score: Score, end: float, tracks: TrackMap, number: int = 1
 ) -> Proposal:
-    """Return the finished proposal ``number``, whose music is ``score``. It adds the notes of the
-    result and removes those of the input file, except the notes that stay in every result. A
-    composed note is added even if it equals a removed one, which another proposal may have removed.
-
-    end  seconds at which the new music of a continuation ends
-    """
+    """Return the finished proposal ``number`` with the result ``score``, whose new music ends at
+    ``end`` seconds. It adds the notes of the result and removes those of the input file, except the
+    notes that stay in every result. A composed note is added even if it equals a removed one, since
+    another proposal may have removed that."""
     file_counts, fixed_counts = note_counts(source.score), note_counts(source.fixed_score)
     kept = Counter[NoteKey]()
     rows: list[Note] = []

@@ -39,8 +39,8 @@ def run(config: StudioConfig) -> None:
     with one_process(folder / ".lock", "folder", "is a studio with"):
         asyncio.run(_serve(config))
     if any(thread.name == "composer" for thread in threading.enumerate()):
-        # The thread is still in torch, which aborts if Python ends normally. Everything that was
-        # acknowledged is on the disk.
+        # The thread is still in torch, which would crash if Python ended normally. Everything that
+        # was acknowledged is on the disk.
         sys.stdout.flush()
         os._exit(0)
 
@@ -63,7 +63,7 @@ async def _serve(config: StudioConfig) -> None:
             loop.add_signal_handler(number, request_stop)
     studio = Studio(config)
     logger = logging.getLogger("musictx.studio")
-    logger.disabled = True  # broken HTTP requests would fill the terminal
+    logger.disabled = True  # invalid HTTP requests would fill the terminal
     runner = web.AppRunner(
         studio.app,
         access_log=None,
@@ -79,19 +79,22 @@ async def _serve(config: StudioConfig) -> None:
         except OSError as error:
             raise UserError(_listen_error(config, error)) from None
         studio.composer.start()
-        address = f"http://{_browser_host(config.host)}:{runner.addresses[0][1]}/"
+        host = f"[{config.host}]" if ":" in config.host else config.host
+        if config.host in EVERYWHERE:
+            host = "localhost"
+        address = f"http://{host}:{runner.addresses[0][1]}/"
         print(f"the studio is at {address} (Ctrl-C ends)", flush=True)
         if config.host in EVERYWHERE:
             print("anybody in this network can open it and change its pieces", flush=True)
         if config.browser:
-            threading.Thread(target=_open, args=[address], daemon=True).start()
+            threading.Thread(target=_open_browser, args=[address], daemon=True).start()
         await stop.wait()
     finally:
         await runner.cleanup()
 
 
 def _listen_error(config: StudioConfig, error: OSError) -> str:
-    """Return the sentence for an ``error`` of the operating system on listening."""
+    """Return the sentence for an ``error`` that prevents listening."""
     if error.errno == errno.EADDRINUSE:
         return (
             f"port={config.port}: another program listens there, maybe a studio; give another, "
@@ -103,28 +106,20 @@ def _listen_error(config: StudioConfig, error: OSError) -> str:
 
 
 def _browser() -> webbrowser.BaseBrowser | None:
-    """Return the graphical browser; None if there is none, since a text browser would take over the
-    terminal."""
+    """Return the graphical browser, if any. A text browser would take over the terminal."""
     with contextlib.suppress(webbrowser.Error):
         browser = webbrowser.get()
         return None if type(browser) is webbrowser.GenericBrowser else browser
     return None
 
 
-def _open(address: str) -> None:
+def _open_browser(address: str) -> None:
     if (browser := _browser()) is not None:
         browser.open(address)
 
 
-def _browser_host(host: str) -> str:
-    """Return the host in the address that a browser on this machine opens."""
-    if host in EVERYWHERE:
-        return "localhost"
-    return f"[{host}]" if ":" in host else host
-
-
 def check() -> str:
-    """Return, for ``musictx doctor``, the browser that ``musictx studio`` opens, if any."""
+    """Return for ``musictx doctor`` the name of the browser that ``musictx studio`` opens."""
     if (browser := _browser()) is None:
         return "none with windows: studio prints the address to open"
     return str(getattr(browser, "name", "") or type(browser).__name__)

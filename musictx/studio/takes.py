@@ -1,5 +1,5 @@
-"""Takes: a request, its progress and its results; and the change that accepts a proposal. A take is
-published once it is on the disk.
+"""Takes: requests with their progress and results; and the change that accepts a proposal. Pages
+get a take only once it is on the disk.
 
 Files in the folder ``takes/`` of a session:
     0007.mid                 the input of take 7; a new piece has none
@@ -10,6 +10,7 @@ Files in the folder ``takes/`` of a session:
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,9 +27,9 @@ from musictx.studio.change import Accepted, Change, Note, Number, NumberedNote, 
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused, validate
 
-#: The largest JSON file of a take, MB; a larger, damaged one could fill the memory.
+#: The largest JSON file of a take, MB; a larger one is damaged, and could fill the memory.
 MOST_MB = 64
-#: States of a take or proposal that is not finished.
+#: The states of unfinished takes and proposals.
 RUNNING = ("waiting", "composing")
 State = Literal["waiting", "composing", "done", "failed", "stopped"]
 TrackRow = Annotated[dict[str, Any], AfterValidator(lambda row: validate(Track, row)._asdict())]
@@ -36,9 +37,9 @@ TrackRow = Annotated[dict[str, Any], AfterValidator(lambda row: validate(Track, 
 
 @dataclass
 class Proposal:
-    """One version of a take: the ``notes`` and ``tracks`` that it adds to the document, and the
+    """One result of a take: the ``notes`` and ``tracks`` that it adds to the document, and the
     numbers of the notes that it ``removes``. While it is being composed it has only ``events``, the
-    starts and ends of notes so far (``Performance.on_event``)."""
+    starts and ends of its notes so far (``TakeComposer.on_event``)."""
 
     number: Number
     state: State = "waiting"
@@ -53,8 +54,8 @@ class Proposal:
 class Take:
     """One request and its results, as pages see them.
 
-    place    the position in the queue, from 1; 0 for a take that does not wait
-    at_end   whether the notes of a proposal are published only when it is finished
+    place    the position in the queue, from 1; 0 if the take does not wait
+    at_end   whether pages get the notes of a proposal only when it is finished
     aside    whether the user has hidden the take
     """
 
@@ -84,11 +85,10 @@ class Take:
 
     def json(self, notes: bool = True) -> dict[str, Any]:
         """Return the take as JSON for a page, with or without the notes of its proposals."""
-        excluded = () if notes else ("notes", "events")
-        proposals = [
-            {name: value for name, value in vars(proposal).items() if name not in excluded}
-            for proposal in self.proposals
-        ]
+        proposals = [vars(proposal).copy() for proposal in self.proposals]
+        if not notes:
+            for proposal in proposals:
+                del proposal["notes"], proposal["events"]
         return vars(self) | {"proposals": proposals}
 
     def finish(self, state: State, error: str | None = None) -> None:
@@ -100,8 +100,8 @@ class Take:
 
 
 class Takes(dict[int, Take]):
-    """The takes of one session by their numbers, read from its folder. Damaged takes are left out,
-    but ``last_number`` counts them, so that their numbers are not reused."""
+    """{number: take} of the takes of one session, read from its folder. ``last_number`` is the
+    highest number of a file there. It counts damaged takes, too, so that no number is reused."""
 
     def __init__(self, session_folder: Path) -> None:
         super().__init__()
@@ -118,21 +118,22 @@ class Takes(dict[int, Take]):
     def proposal(self, take: int, number: Any) -> tuple[Take, Proposal]:
         """Return a take and its finished proposal of this ``number``. Raise :class:`Refused` (404)
         if there is none."""
-        for proposal in self[take].proposals if take in self else ():
-            if (proposal.number, proposal.state) == (number, "done"):
-                return self[take], proposal
+        if take in self:
+            for proposal in self[take].proposals:
+                if proposal.number == number and proposal.state == "done":
+                    return self[take], proposal
         raise Refused(f"take {take} has no finished proposal {str(number)[:20]}", 404)
 
 
 def _parse_take(data: bytes) -> Take:
     """Return the take from the content of its JSON file. A take that was not finished when the
     process ended is now stopped. Raise ``ValueError`` or another exception if it is damaged."""
-    state = json.loads(data)
-    for proposal in state["proposals"]:
+    content = json.loads(data)
+    for proposal in content["proposals"]:
         if proposal["state"] in RUNNING:  # earlier versions wrote notes without an end
             proposal["notes"] = ()
-    json.dumps(state, allow_nan=False)  # raises ValueError for NaN, which no page can read
-    take = validate(Take, state)
+    json.dumps(content, allow_nan=False)  # raises ValueError for NaN, which no page can read
+    take = validate(Take, content)
     if take.is_running:
         take.finish("stopped")
     return take
@@ -150,11 +151,12 @@ def save_take(folder: Path, take: Take) -> None:
 
 
 def acceptance_change(document: Document, take: int, proposal: Proposal, label: str = "") -> Change:
-    """Return the change that adds the notes of ``proposal`` and removes the notes that it replaces.
+    """Return the change that adds the notes of ``proposal`` of this ``take`` (its number), and
+    removes the notes that it replaces.
 
-    An accepted proposal of the same take is undone first: its notes are removed, and the notes that
-    it had replaced return, unless this proposal or another take also replaces them. Locked notes
-    stay. Tracks that lose all their notes are removed if the proposal has new tracks.
+    A proposal of the same take that was accepted earlier is taken out: its notes are removed, and
+    the notes that it had replaced return, unless this proposal or another take also replaces them.
+    Locked notes stay. Tracks that lose all their notes are removed if the proposal has new tracks.
     """
     previous = [row for row in document.accepted if row.take == take]
     previous_numbers = {n for row in previous for n in range(row.first, row.first + row.note_count)}
@@ -167,7 +169,7 @@ def acceptance_change(document: Document, take: int, proposal: Proposal, label: 
     added: list[NumberedNote] = []
     for start, end, pitch, velocity, track in proposal.notes:
         if track not in track_ids:
-            raise Refused("this proposal plays on a track that is no longer there")
+            raise Refused("this proposal has notes on a track that was deleted")
         number = document.next_id + len(added)
         added.append((number, start, end, pitch, velocity, track_ids[track]))
     if proposal.tracks:  # for example four voices, which replace the track of a melody
@@ -180,9 +182,9 @@ def acceptance_change(document: Document, take: int, proposal: Proposal, label: 
     replaced += [note for number, note in absent.items() if number in replaced_numbers]
     old_tracks = [track for row in previous for track in row.removed_tracks] + [*document.tracks]
     removed_tracks = tuple(track for track in old_tracks if track not in tracks)
-    numbers = document.next_id, len(added)
-    accepted = {Accepted(take, proposal.number, *numbers, tuple(replaced), removed_tracks)}
-    for row in document.accepted - {*previous}:  # may not bring back notes of the previous proposal
+    numbers = take, proposal.number, document.next_id, len(added)
+    accepted = {Accepted(*numbers, tuple(replaced), removed_tracks)}
+    for row in document.accepted - {*previous}:  # must not return notes of the previous proposal
         notes = tuple(note for note in row.replaced if note[0] not in previous_numbers)
         accepted.add(row._replace(replaced=notes))
     return Change(
@@ -198,12 +200,12 @@ def acceptance_change(document: Document, take: int, proposal: Proposal, label: 
 def _find_returning(
     document: Document, previous: list[Accepted], proposal: Proposal
 ) -> tuple[list[NumberedNote], tuple[Track, ...]]:
-    """Return the notes that return when ``proposal`` takes the place of the ``previous`` one of its
-    take, and the tracks of the document together with the tracks that return.
+    """Return the notes that return when ``proposal`` takes the place of the ``previous`` ones of
+    its take, and the tracks of the document followed by the tracks that return.
 
-    A note that the previous proposal had replaced returns unless the new proposal or another take
-    replaces it, or its track was deleted meanwhile. A removed track returns if a returning note, or
-    a note of the new proposal, needs it."""
+    A note that a previous proposal had replaced returns unless the new proposal or another take
+    replaces it, or its track was deleted. A removed track returns if a returning note, or a note of
+    the new proposal, needs it."""
     other_takes = document.accepted - {*previous}
     unwanted = {*proposal.removes, *(note[0] for row in other_takes for note in row.replaced)}
     present = {track.id for track in document.tracks}
@@ -225,7 +227,8 @@ def _add_tracks(
     tracks: Iterable[Track], new_tracks: Iterable[Mapping[str, Any]], reusable: set[int]
 ) -> tuple[tuple[Track, ...], dict[int, int]]:
     """Return ``tracks`` with the ``new_tracks`` of a proposal, and {id in the proposal: id in the
-    document}. A ``reusable`` track, which has lost its notes, replaces a new one of its kind."""
+    document}. Tracks whose ids are ``reusable`` have lost their notes: such a track is used instead
+    of a new one with the same name and instrument."""
     unused = [track for track in tracks if track.id in reusable]
     all_tracks, ids = list(tracks), {track.id: track.id for track in tracks}
     for new in (Track(**row) for row in new_tracks):
@@ -233,10 +236,9 @@ def _add_tracks(
         if track is not None:
             unused.remove(track)
         else:
-            number = new.id
-            while any(number == other.id for other in all_tracks):
-                number += 1
-            track = new._replace(id=number, added=True)
+            used = {other.id for other in all_tracks}
+            free = next(number for number in itertools.count(new.id) if number not in used)
+            track = new._replace(id=free, added=True)
             all_tracks.append(track)
         ids[new.id] = track.id
     return tuple(all_tracks), ids

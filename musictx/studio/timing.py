@@ -15,7 +15,7 @@ from musictx.studio.change import Change, Seconds
 from musictx.studio.document import Document
 from musictx.studio.errors import validate
 
-#: Marks at most this many seconds apart count as simultaneous.
+#: Marks that are at most this far apart count as simultaneous.
 NEAR_SECONDS = 1e-3
 
 #: Rows of tempos, meters or keys: (seconds, *values).
@@ -25,8 +25,8 @@ Marks = tuple[tuple[Any, ...], ...]
 @dataclass(frozen=True)
 class Timing:
     """Tempo (quarter notes a minute), meter (``beats``/``unit``) and key from ``time`` seconds on.
-    The key is (sharps or -flats, whether it is minor), None if there is none. ``pickup`` is the
-    number of beats before bar 1, in the meter of bar 1; 0: no pick-up bar."""
+    The key is (sharps or -flats, whether it is minor), or None. ``pickup`` is the length of the
+    pick-up bar, in beats of the meter of bar 1; 0: none."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -39,8 +39,8 @@ class Timing:
 
 
 def timings(document: Document) -> list[Timing]:
-    """Return the timing at the beginning, where the first key counts even if it is later, and at
-    each change."""
+    """Return the timing at the beginning and at each change. The first key is that of the
+    beginning, even if its mark is later."""
     clock = document.clock
     tempos, meters, keys = clock.tempos.tolist(), clock.meters.tolist(), document.keys
     bar_1 = pickup = 0.0
@@ -62,10 +62,11 @@ def timings(document: Document) -> list[Timing]:
 
 
 def timing_change(document: Document, data: dict[str, Any]) -> Change:
-    """Return the change that a page requests: ``data`` has the fields of a :class:`Timing`, valid
-    from its time on. Notes and marks keep their beats; then a new tempo at the beginning scales all
-    tempos. If ``keep_beats`` is false, they keep their seconds, and it replaces all tempos. Raise
-    :class:`Refused` if ``data`` is invalid."""
+    """Return the change that a page requests by ``data``, the fields of a :class:`Timing` that is
+    valid from its time on, and ``keep_beats``. Raise :class:`Refused` if ``data`` is invalid.
+
+    If ``keep_beats`` (default), notes and marks keep their beats, and a new tempo at the beginning
+    scales all tempos. Otherwise they keep their seconds, and that tempo replaces all tempos."""
     keep_beats = data.get("keep_beats", True) is not False
     new = validate(Timing, {name: data[name] for name in data if name != "keep_beats"})
     old = [timing for timing in timings(document) if timing.time <= new.time + NEAR_SECONDS][-1]
@@ -96,8 +97,8 @@ def _in_force(marks: Sequence[tuple[Any, ...]], time: float) -> Any:
 
 
 def _replace_mark(marks: Marks, time: float, *values: Any) -> Marks:
-    """Return ``marks`` with these ``values`` at ``time`` instead of a mark there. No mark is added
-    if there are no values, or the previous mark has the same."""
+    """Return ``marks`` with a mark of these ``values`` at ``time``, which replaces a mark there. No
+    mark is added if there are no values, or the previous mark has the same."""
     remaining = [row for row in marks if abs(row[0] - time) > NEAR_SECONDS]
     previous = [row[1:] for row in remaining if row[0] < time]
     new = [(time, *values)] if values and previous[-1:] != [values] else []
@@ -105,8 +106,8 @@ def _replace_mark(marks: Marks, time: float, *values: Any) -> Marks:
 
 
 def _change_meter(document: Document, new: Timing, old_pickup: float) -> Marks:
-    """Return the meters of ``document`` with that of ``new``, and at the beginning with its pick-up
-    bar instead of one of ``old_pickup`` beats."""
+    """Return the meters of ``document`` with the meter of ``new``. If that is at the beginning, its
+    pick-up bar replaces the one of ``old_pickup`` beats."""
     meter = new.beats, new.unit
     meters = document.meters or ((0.0, 4, 4),)
     if new.time:
@@ -123,7 +124,7 @@ def _change_meter(document: Document, new: Timing, old_pickup: float) -> Marks:
 
 
 def _change_tempos(document: Document, tempos: Marks, start: float) -> dict[str, Any]:
-    """Return the fields of a change to these ``tempos``, whose times are those before the change.
+    """Return the fields of a change to these ``tempos``, whose times are still in the old tempos.
     Everything from ``start`` seconds on keeps its beat."""
     old = document.clock
     bpm = np.array([row[1] for row in tempos])

@@ -23,13 +23,13 @@ pytestmark = pytest.mark.usefixtures("only_tiny")
 @pytest.fixture
 def gate(monkeypatch):
     """An event without which the composing thread waits before each take."""
-    gate, original = threading.Event(), performing.Performance.results
+    gate, original = threading.Event(), performing.TakeComposer.results
 
     def results(*arguments):
         assert gate.wait(20)
         yield from original(*arguments)
 
-    monkeypatch.setattr(performing.Performance, "results", results)
+    monkeypatch.setattr(performing.TakeComposer, "results", results)
     return gate
 
 

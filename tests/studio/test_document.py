@@ -120,7 +120,7 @@ def test_accepting_keeps_locked_notes_and_adds_a_new_track_with_a_free_id():
     assert document.accepted == {Accepted(4, 3, 2, 2, replaced=((0, 0.0, 1.0, 60, 80, 0),))}
     document.apply(inverse)
     assert music(document) == music(before)
-    with pytest.raises(Refused, match="a track that is no longer there"):
+    with pytest.raises(Refused, match="a track that was deleted"):
         accept(document, 4, proposal | {"notes": [[0, 1, 60, 80, 5]]})
 
 

@@ -25,7 +25,7 @@ from musictx.studio.document import EARLY_SECONDS
 from musictx.studio.errors import Refused
 from musictx.studio.inputs import prepare
 from musictx.studio.models import Model, Models
-from musictx.studio.performing import Tracks, proposal_of
+from musictx.studio.performing import TrackMap, proposal_of
 from musictx.studio.request import Request, parse_request
 from musictx.studio.takes import acceptance_change
 from musictx.tokens.controls import CONTROLS
@@ -77,14 +77,14 @@ def test_a_gap_removes_the_notes_inside_it(piano, score, begin, length, locked, 
     assert source.score is not None
     assert len(source.score) == len(document.notes)
     kept = source.task.given
-    empty = proposal_of(source, kept, 0.0, Tracks(source))  # of a result without new notes
+    empty = proposal_of(source, kept, 0.0, TrackMap(source))  # of a result without new notes
     assert empty.notes == [*source.shortened]
     assert all(stop == begin for _, stop, *_ in source.shortened)
     shortened = set(source.removes)
     assert len(shortened) == len(source.shortened)
     assert not shortened or task == "replace"
     # A result that equals the input adds all notes, since another proposal may have removed them.
-    same = proposal_of(source, source.score, 0.0, Tracks(source), 2)
+    same = proposal_of(source, source.score, 0.0, TrackMap(source), 2)
     assert (same.removes, same.tracks) == (empty.removes, [])
     after = copy.deepcopy(document)
     for result in (empty, same):
@@ -108,7 +108,7 @@ def test_a_note_just_before_a_bar_line_belongs_to_the_bar_in_which_it_mostly_sou
     rows = [(0.0, 1.0, 60), (1.5, 2.5, 62), (1.94, 3.0, 64), (1.95, 2.01, 65), (3.95, 4.5, 67)]
     document = exchange.document_of(pieces.of(*rows))
     source = prepare(document, Request("replace", 2.0, 4.0), piano)
-    result = proposal_of(source, source.task.given, 0.0, Tracks(source))
+    result = proposal_of(source, source.task.given, 0.0, TrackMap(source))
     document.apply(acceptance_change(document, 1, result))
     expected = [(0.0, 1.0, 60), (1.5, 2.0, 62), (1.95, 2.0, 65), (3.95, 4.5, 67)]
     assert [row[1:4] for row in document.rows()] == expected
@@ -123,7 +123,7 @@ def test_a_continuation_has_the_notes_before_it_as_input_and_replaces_the_notes_
     assert source.score.duration <= 5.0 + 1e-3
     rows = [(5.1, 5.6, 60, 70, 0, False, 0), (6.0, 6.4, 62, 70, 0, False, 5)]
     score = source.score.with_notes(np.concatenate([source.score.notes, np.array(rows, NOTE)]))
-    result = proposal_of(source, score, 7.0, Tracks(source))
+    result = proposal_of(source, score, 7.0, TrackMap(source))
     assert [row[:4] for row in result.notes] == [(5.1, 5.6, 60, 70), (6.0, 6.4, 62, 70)]
     assert [row[4] for row in result.notes] == [0, 3]  # an old track, and a new one
     assert [track["id"] for track in result.tracks] == [3]
