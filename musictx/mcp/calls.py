@@ -1,5 +1,4 @@
-"""Execute a call of a tool: convert its arguments to options, run the command, describe the
-results."""
+"""Executes calls of tools: converts arguments to options, runs the command, describes results."""
 
 from __future__ import annotations
 
@@ -17,11 +16,11 @@ import numpy as np
 from musictx import formats, keys, shipped
 from musictx.apps.results import Result, describe_new_notes, fresh_seed, suits_bars
 from musictx.commands import COMMANDS
-from musictx.config.composing import MOST_AT_ONCE, WritingOptions
+from musictx.config.composing import MOST_AT_ONCE
 from musictx.config.limits import Limits, ServerLimits
 from musictx.config.values import expand_home
 from musictx.data.workers import run_isolated
-from musictx.errors import UserError
+from musictx.errors import UserError, shown
 from musictx.mcp.places import ENDINGS, Places
 from musictx.mcp.tools import TOOLS
 from musictx.notes import Score
@@ -37,10 +36,11 @@ _BUSY = threading.Lock()
 
 def config_of(name: str, arguments: Mapping[str, Any], places: Places, device: str = "auto") -> Any:
     """Convert the ``arguments`` of a call of the tool ``name`` to the options of its command, with
-    absolute paths and a seed. Raises ``UserError`` for a wrong argument.
+    absolute paths and a seed. Raises ``UserError`` for an invalid argument.
 
-    Without music, the model defaults to that of the command line. With music, the command itself
-    chooses a model that suits the music, and names it in a notice.
+    Without music, and for commands with tokens of their own, the model defaults to that of the
+    command line. Otherwise the command chooses a model that suits the music, and names it in a
+    notice.
     """
     tool = TOOLS[name]
     options = {option: value for option, value in arguments.items() if value is not None}
@@ -54,9 +54,11 @@ def config_of(name: str, arguments: Mapping[str, Any], places: Places, device: s
         options[option] = _absolute(option, options[option], places)
     options["out"] = places.output_path(_text("out", options.get("out", "")))
     config = make_config(tool.command, options)
-    has_model = name == "render" or config.model.path is not None
-    if not has_model and (config.tokenizer or tool.music not in options):
-        config.model.path = _default_model(config)
+    needs_model = name != "render" and config.model.path is None
+    if needs_model and (config.tokenizer or tool.music not in options):
+        model = shipped.find_latest(tokenizer=config.tokenizer, in_bars=suits_bars(config, None))
+        included = {folder: name for name, folder in shipped.models().items()}
+        config.model.path = included.get(model, str(model.resolve()))
     samples = getattr(config, "samples", 1)
     if samples > MOST_AT_ONCE:
         raise UserError(f"samples={samples}: expected at most {MOST_AT_ONCE} in one call")
@@ -64,13 +66,13 @@ def config_of(name: str, arguments: Mapping[str, Any], places: Places, device: s
 
 
 def _check_names(name: str, options: Collection[str]) -> None:
-    """Raise ``UserError`` unless the names of arguments ``options`` suit the tool ``name``: none is
-    unknown, no required one is missing, and the music is given only once."""
+    """Raise ``UserError`` if one of the arguments ``options`` of the tool ``name`` is unknown, a
+    required one is missing, or the music is given twice."""
     tool = TOOLS[name]
     properties, required = tool.schema()["properties"], [*tool.required]
     if unknown := [option for option in options if option not in properties]:
         names = ", ".join(properties)
-        raise UserError(f"{unknown[0]}: no such argument of {name}; it takes {names}")
+        raise UserError(f"{unknown[0]}: {name} has no such argument; it takes {names}")
     if tool.music in options and tool.base64_option in options:
         raise UserError(f"{tool.music} and {tool.base64_option}: give only one of them")
     if tool.music is not None and not {tool.base64_option, "chords"} & {*options}:
@@ -80,7 +82,7 @@ def _check_names(name: str, options: Collection[str]) -> None:
 
 
 def _absolute(option: str, value: Any, places: Places) -> Any:
-    """Convert the file names in ``value`` (:meth:`.Places.input_path`), a text or a list."""
+    """Make the file names in ``value`` (text or a list) absolute, by :meth:`.Places.input_path`."""
     if isinstance(value, list):
         return [places.input_path(option, _text(option, file)) for file in value]
     text = _text(option, value)
@@ -90,37 +92,27 @@ def _absolute(option: str, value: Any, places: Places) -> Any:
     return places.input_path(option, text)
 
 
-def _default_model(config: WritingOptions) -> str:
-    """Return the default model of the command line for a request without music: the path of the
-    newest model under runs/, or the name of an included model."""
-    model = shipped.find_latest(tokenizer=config.tokenizer, in_bars=suits_bars(config, None))
-    included = {folder: name for name, folder in shipped.models().items()}
-    return included.get(model, str(model.resolve()))
-
-
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str) or "\0" in value:
-        raise UserError(f"{name}={value!r}: expected text")
+        raise UserError(f"{name}={shown(repr(value))}: expected text")
     return value
 
 
 def perform(command: str, config: Any, progress: Listener) -> dict[str, Any]:
-    """Run the command with ``config`` and return the answer: the files, a description of the music,
+    """Run the command with ``config``, and return the answer: files, a description of the music,
     the command line, and notices. Raises ``UserError`` as the command line does.
 
-    ``progress(step, done, total)`` is called often. If it raises an exception, the work stops.
-    """
+    ``progress(step, done, total)`` is called often; an exception that it raises stops the work."""
     notices: list[str] = []
-    program, _, _ = COMMANDS[command].run.partition(":")
-    results = load(f"{program}:results")
+    module, _, _ = COMMANDS[command].run.partition(":")
+    results = load(f"{module}:results")
 
     def run() -> list[Any]:
-        """Run the command in a context that reports progress and reads files in other processes."""
         LISTENER.set(progress)
         formats.CALL.set(partial(run_isolated, limits=ServerLimits()))
         progress(command, 0.0, None)
         if command == "render":
-            return run_isolated(_list, results, config, limits=RENDERING)
+            return run_isolated(_run_to_list, results, config, limits=RENDERING)
         return list(results(config, notices.append))
 
     with _BUSY:
@@ -132,23 +124,23 @@ def perform(command: str, config: Any, progress: Listener) -> dict[str, Any]:
     return answer | ({"notices": notices} if notices else {})
 
 
-def _list(function: Callable[..., Iterable[Any]], config: Any) -> list[Any]:
-    """Return ``function(config)`` as a list, since a generator cannot be sent between processes."""
+def _run_to_list(function: Callable[..., Iterable[Any]], config: Any) -> list[Any]:
+    """Return ``function(config)`` as a list: generators cannot be sent between processes."""
     return list(function(config))
 
 
 def _piece(result: Result) -> dict[str, Any]:
     sample, remarks = result.sample, list(result.remarks)
     piece = {"files": [str(path) for path in result.paths]} | description(sample.score)
-    if (count := describe_new_notes(sample)) not in remarks:
-        remarks.insert(0, count)
+    if (summary := describe_new_notes(sample)) not in remarks:
+        remarks.insert(0, summary)
     if sample.seam:
         piece["new_from_seconds"] = round(sample.seam, 2)
     return piece | {"remark": "; ".join(remarks)}
 
 
 def description(score: Score) -> dict[str, Any]:
-    """Describe ``score``; the key and the range are None without pitched notes."""
+    """Describe ``score`` as JSON. Without pitched notes, the key and the range are ``None``."""
     notes = score.notes[~score.notes["drum"]]
     steps = np.maximum((notes["end"] - notes["start"]) * 16, 1).astype(int)  # of 1/16 s
     key = keys.estimate(np.repeat(notes["pitch"].astype(int), steps)[:, None])
@@ -174,4 +166,4 @@ def as_text(answer: Mapping[str, Any]) -> str:
             f"{piece['key'] or 'no key'}; {piece['remark']}",
         ]
     lines += [*answer.get("files", ()), *answer.get("notices", ())]
-    return "\n".join([*lines, f"The same again: {answer['command']}"])
+    return "\n".join([*lines, f"To repeat: {answer['command']}"])

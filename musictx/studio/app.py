@@ -19,7 +19,7 @@ from pydantic import ConfigDict
 from musictx import shipped
 from musictx.data.workers import run_isolated
 from musictx.errors import UserError
-from musictx.studio import exchange, original
+from musictx.studio import exchange
 from musictx.studio.change import Change, Seconds, clean_name, parse_change
 from musictx.studio.composer import Composer
 from musictx.studio.config import StudioConfig
@@ -29,6 +29,7 @@ from musictx.studio.exchange import chords_of, parse_chord
 from musictx.studio.exports import MEDIA_TYPES, Export, Exports
 from musictx.studio.guard import Guard, Handler
 from musictx.studio.models import options_json
+from musictx.studio.original import controllers_of
 from musictx.studio.session import ID, Session, Sessions
 from musictx.studio.takes import acceptance_change
 from musictx.studio.timing import timing_change
@@ -47,11 +48,8 @@ JSON = dict[str, Any]
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """The query of an export.
-
-    begin, end      the excerpt of the piece, in seconds; None: from its start, to its end
-    take, proposal  numbers of the take and its proposal to be included; take None: no proposal
-    """
+    """The query of an export: as in :class:`Export`, and the numbers of a ``take`` and one of its
+    proposals to be included."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -120,7 +118,10 @@ class Studio:
                 on_session(lambda s, data: chords_of(s.document, "symbols" in data)),
             ),
             get(f"{SESSION}/chord", on_session(lambda s, data: parse_chord(data.get("text", "")))),
-            get(f"{SESSION}/controllers", on_session(_controllers)),
+            get(
+                f"{SESSION}/controllers",
+                on_session(lambda s, data: controllers_of(s.document, s.opened_file())),
+            ),
             post(f"{SESSION}/ops", on_session(_apply)),
             post(f"{SESSION}/undo", on_session(lambda s, data: s.undo(data.get("revision")))),
             post(f"{SESSION}/redo", on_session(lambda s, data: s.redo(data.get("revision")))),
@@ -152,8 +153,8 @@ class Studio:
     ) -> Handler:
         """Return a handler that calls ``function(data)`` in a thread, and responds with the result
         as JSON, or with status 204 for ``None``. ``data`` has the query, the named parts of the
-        path, and the fields of the JSON object in the body. If ``is_file``, the body is no JSON,
-        but is ``data["file"]``."""
+        path, and the fields of the JSON object in the body, or if ``is_file`` the body as "file".
+        """
 
         async def handler(request: web.Request) -> web.StreamResponse:
             body = b"" if request.method == "GET" else await self._body(request)
@@ -323,10 +324,6 @@ class Studio:
                 if request.transport is not None:
                     request.transport.abort()
                 return response
-
-
-def _controllers(session: Session, data: JSON) -> Any:
-    return original.controllers_of(session.document, session.opened_file())
 
 
 def _apply(session: Session, data: JSON) -> JSON:

@@ -112,13 +112,8 @@ class Exports:
             if export.kind == "mid":
                 write_bytes(path, export.midi().data)
             elif export.kind == "wav":
-                formats.writer(path)(
-                    export.score(),
-                    path,
-                    on_block=check_waiting,
-                    limits=self._limits,
-                    mix=exchange.gains(export.document),
-                )
+                write, mix = formats.writer(path), exchange.gains(export.document)
+                write(export.score(), path, on_block=check_waiting, limits=self._limits, mix=mix)
             else:
                 formats.write(export.score(), path)
         except UserError as error:

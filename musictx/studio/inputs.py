@@ -1,7 +1,7 @@
-"""Prepares the input of a take from a request and a document: a MIDI file and options of a command.
+"""Prepares the input of a take: a MIDI file and options of a command.
 
-The command composes the same take from this file: nothing else of the document matters. Notes that
-stay inside a gap, since they are locked or kept in a variation, are on tracks named "locked".
+The command composes the same take from them, without the document. Notes that stay inside a gap,
+since they are locked or kept in a variation, are on tracks named "locked".
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 LONGEST_BAR = 2
 #: The most notes of a melody.
 LONGEST_MELODY = 5000
-#: A note of a file or a result by its values: (start, end, pitch, velocity, track).
+#: The values of a note of a file or a result: (start, end, pitch, velocity, track).
 NoteKey = tuple[float, float, int, int, int]
 
 
@@ -44,16 +43,16 @@ class Input:
 
     document     the piece; notes that sound into the gap, or start early, are cut as in the file
     config       the options of the command, without the name of the file
-    data         the MIDI file; None for a new piece
-    score        the music that is read back from the file
+    data         the content of the MIDI file; None for a new piece
+    score        the music of the file; None for a new piece
     task         the gap or accompaniment to compose; None for other requests
-    clock        for a new piece, the clock that converts its times to times of the document
+    clock        for a new piece, converts its times to times of the document
     tracks       {track of the file: id of the track in the document}
-    numbers      {note of the file: numbers of its notes in the document}
+    numbers      {values of a note of the file: numbers of its notes in the document}
     removes      numbers of the notes that every result removes from the document
-    shortened    notes that every result adds: notes that sound into the gap, cut at its start
+    shortened    notes that every result adds: those that sounded into the gap, cut at its start
     later_notes  for a continuation, (start, number) of the notes after its start; a result removes
-                 those that start before the end of the result
+                 those that start before its end
     """
 
     document: Document
@@ -83,16 +82,16 @@ class Input:
 
 
 def prepare(document: Document, request: Request, model: Model) -> Input:
-    """Return the input for the take of ``request``. By default, if a model that counts seconds gets
-    music on beats, its results are quantised to the closest grid. Raise :class:`Refused` if the
+    """Return the input for the take of ``request``. If a model that counts seconds gets music on
+    beats, its results are quantised to the closest grid by default. Raise :class:`Refused` if the
     document has no suitable notes, or the model does not support the request."""
     for number in request.tracks or ():
         if number not in {track.id for track in document.tracks}:
             raise Refused(f"tracks: there is no track {number}")
     if request.task == "new":
         return _new_piece(document, request, model)
-    tracks = {*(request.tracks or ())}
-    are_empty = bool(tracks) and not tracks & document.tracks_of(document.notes)
+    used_tracks = document.tracks_of(document.notes)
+    are_empty = request.tracks and used_tracks.isdisjoint(request.tracks)
     if are_empty and request.task in ("replace", "vary", "accompany"):
         return _new_parts(document, request, model)
     if request.task == "accompany" and is_chart(score_of(document)):
@@ -124,16 +123,16 @@ def _new_piece(document: Document, request: Request, model: Model) -> Input:
     if model.bpm is not None and not model.four_voices:
         instruments = ",".join(_part_tracks(document, request)) or None
         onset = beats.quarters(begin) + 1e-6
-        mark = beats.meters[int(np.searchsorted(beats.meter_at, onset, side="right")) - 1]
-        if mark["numerator"] <= LONGEST_BAR * mark["denominator"]:
-            meter = f"{mark['numerator']}/{mark['denominator']}"
+        row = beats.meters[int(np.searchsorted(beats.meter_at, onset, side="right")) - 1]
+        if row["numerator"] <= LONGEST_BAR * row["denominator"]:
+            meter = f"{row['numerator']}/{row['denominator']}"
     config = request.config(model, seconds=seconds, meter=meter, instruments=instruments)
     return Input(document, request, model, config, clock=Clock(beats, begin, model.bpm))
 
 
 def _part_tracks(document: Document, request: Request) -> dict[str, int]:
-    """Return {part: track id} of the selected tracks, where a part is named as in commands, such as
-    "bass". It follows from the name of the track, or else from its program."""
+    """Return {part: track id} of the selected tracks. The part, such as "bass" in commands, follows
+    from the name of the track, or else from its program."""
     from musictx.apps.parts import NAMES, family_program  # this imports torch
 
     names = {program: name for name, program in reversed(NAMES.items())}
@@ -151,8 +150,9 @@ def _part_tracks(document: Document, request: Request) -> dict[str, int]:
 
 
 def _new_parts(document: Document, request: Request, model: Model) -> Input:
-    """Return the input for composing parts on selected tracks without notes, as ``musictx accompany
-    add=`` does. They accompany the notes in the selected time, or a chart of chords."""
+    """Return the input for composing parts on the selected tracks, which have no notes, as
+    ``musictx accompany add=`` does. They accompany the notes in the selected time, or a chart of
+    chords."""
     if request.task == "vary":
         raise Refused("there are no notes to vary on these tracks; replace composes some there")
     score = score_of(document)
@@ -170,8 +170,8 @@ def _new_parts(document: Document, request: Request, model: Model) -> Input:
     request = replace(request, task="accompany")
     source = _with_file(document, request, model, score, {"add": names})
     # The command writes the new parts, in this order, on tracks after those of the file.
-    new = enumerate(parts.values(), max(source.tracks, default=-1) + 1)
-    return replace(source, tracks={**source.tracks, **dict(new)})
+    new_tracks = dict(enumerate(parts.values(), max(source.tracks, default=-1) + 1))
+    return replace(source, tracks={**source.tracks, **new_tracks})
 
 
 def _continuation(document: Document, request: Request, model: Model) -> Input:
@@ -187,22 +187,26 @@ def _continuation(document: Document, request: Request, model: Model) -> Input:
             f"this is one voice, and the model {model.name} continues four; harmonise it first"
         )
     if request.bars is not None:
-        _seconds_of_bars(score.beats, seam, request.bars)  # refuses too many bars
+        _seconds_of_bars(score.beats, seam, request.bars)  # checks only that they are not too long
     score = until(score, seam)
     notes = score.notes
     pedals = score.pedals[score.pedals["time"] < seam]
     last = max(notes["end"].max(), notes["start"].max())
     releases = np.array([(last, 0, track) for track in np.unique(pedals["track"])], PEDAL)
     score = replace(score, pedals=np.concatenate([pedals, releases]))
-    later_rows = rows[len(earlier) :]  # rows are sorted by start
-    later_notes = tuple((row[1], row[0]) for row in later_rows if row[0] not in document.locked)
+    later_notes = tuple(  # rows are sorted by start
+        (start, number)
+        for number, start, *_ in rows[len(earlier) :]
+        if number not in document.locked
+    )
     # The user can continue the piece again, so it needs no ending.
     options = {"seconds": request.seconds, "bars": request.bars, "end": "cut"}
     return _with_file(document, request, model, score, options, later_notes=later_notes)
 
 
 def _seconds_of_bars(beats: Beats, begin: float, count: int) -> float:
-    """Return the seconds of ``count`` bars from ``begin``. Raise :class:`Refused` if too many."""
+    """Return the seconds of ``count`` bars from ``begin``. Raise :class:`Refused` if they are too
+    long."""
     line = beats.bar_line(beats.quarters(begin), count)
     seconds = beats.seconds(line) - begin
     if seconds > 2 * LONGEST:
@@ -270,8 +274,8 @@ def _gap(document: Document, request: Request, model: Model) -> Input:
 
 
 def _move_to_locked_tracks(score: Score, is_staying: np.ndarray, first_free: int) -> Score:
-    """Return ``score`` with the notes of the mask ``is_staying`` on new tracks named "locked", one
-    for each of their tracks, numbered from ``first_free``."""
+    """Return ``score`` with the notes of the mask ``is_staying`` on new tracks named "locked": one
+    for each track that has such notes, numbered from ``first_free``."""
     notes, names = score.notes.copy(), dict(score.names)
     for n, track in enumerate(np.unique(notes["track"][is_staying]).tolist()):
         names[first_free + n] = "locked" if n == 0 else f"locked {n + 1}"
@@ -282,14 +286,16 @@ def _move_to_locked_tracks(score: Score, is_staying: np.ndarray, first_free: int
 def _choose_staying(
     document: Document, request: Request, inside: Mapping[int, int], selected_tracks: set[int]
 ) -> tuple[set[int], set[int]]:
-    """Return the numbers of the notes that stay, and the tracks whose notes are all locked, so that
-    nothing is composed on them. Both are about the selected tracks and the notes ``inside`` the
-    gap, {number: track}. Raise :class:`Refused` if every note would stay."""
+    """Return, of the notes ``inside`` the gap ({number: track}) on the selected tracks, the numbers
+    of those that stay, and the tracks with only locked notes, on which nothing is composed. Raise
+    :class:`Refused` if every note would stay."""
     inside = {number: track for number, track in inside.items() if track in selected_tracks}
     unlocked = [number for number in inside if number not in document.locked]
-    where = f"in {bar_range(request, document.clock)}"
+    bars = bar_range(request, document.clock)
     if inside and not unlocked:
-        raise Refused(f"all notes selected {where} are locked; unlock some of them, or select more")
+        raise Refused(
+            f"all notes selected in {bars} are locked; unlock some of them, or select more"
+        )
     locked_tracks = {*inside.values()} - {inside[number] for number in unlocked}
     staying = {number for number in inside if inside[number] not in locked_tracks} - {*unlocked}
     if request.task == "vary":
@@ -298,7 +304,7 @@ def _choose_staying(
         if 0 < len(unlocked) == count:
             notes = f"all {count} notes that are" if count > 1 else "the one note that is"
             raise Refused(
-                f"keep={request.keep:g}: {notes} not locked {where} would stay; keep fewer, or "
+                f"keep={request.keep:g}: {notes} not locked in {bars} would stay; keep fewer, or "
                 "select more"
             )
         staying |= {unlocked[i] for i in random.permutation(len(unlocked))[:count].tolist()}
@@ -317,16 +323,12 @@ def _melody(document: Document, request: Request, model: Model) -> Input:
     score = score_of(document, melody)
     if request.task == "harmonise":
         score = score.with_notes(score.notes[skyline(score)])
-        ends = {"phrase_ends": _phrase_ends(score)}
+        notes, beats = score.notes, score.beats
+        # MIDI files have no fermatas, so an option has the bars with fermatas on notes.
+        times = [t for t in score.fermatas if ((notes["start"] <= t) & (t < notes["end"])).any()]
+        ends = {"phrase_ends": sorted({beats.bar(beats.quarters(time))[0] for time in times})}
         return _with_file(document, request, model, score, ends, removes=tuple(melody))
     return _with_file(document, request, model, score)
-
-
-def _phrase_ends(score: Score) -> list[int]:
-    """Return the bars with fermatas on notes, which a MIDI file cannot contain."""
-    clock, notes = score.beats, score.notes
-    times = [t for t in score.fermatas if ((notes["start"] <= t) & (t < notes["end"])).any()]
-    return sorted({clock.bar(clock.quarters(t))[0] for t in times})
 
 
 def _selected_notes(document: Document, request: Request) -> list[int]:
@@ -336,7 +338,7 @@ def _selected_notes(document: Document, request: Request) -> list[int]:
 
 
 def _selected_tracks(document: Document, request: Request) -> set[int]:
-    """Return the ids of the selected tracks, or of all if none are selected."""
+    """Return the ids of the selected tracks; by default all."""
     if request.tracks is not None:
         return {*request.tracks}
     return {track.id for track in document.tracks}
@@ -347,12 +349,12 @@ def _with_file(
     request: Request,
     model: Model,
     score: Score,
-    options: Mapping[str, Any] = MappingProxyType({}),
+    options: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Input:
-    """Return the input with the MIDI file of ``score``, ``options`` of the command and other
-    ``fields``. The file is read back, so that the take is composed from what it contains."""
-    config, data = request.config(model, **options), midi.to_bytes(score)
+    """Return the input with the MIDI file of ``score``, ``options`` of the command, and ``fields``
+    of :class:`Input`. The file is read back, so that the take is composed from what it contains."""
+    config, data = request.config(model, **(options or {})), midi.to_bytes(score)
     file_score = midi.read(data)
     file_tracks = np.unique(file_score.notes["track"]).tolist()
     tracks = dict(zip(file_tracks, np.unique(score.notes["track"]).tolist()))
@@ -368,20 +370,20 @@ def _with_file(
 def _note_numbers(
     rows: Iterable[NumberedNote], score: Score, file_score: Score, tracks: Mapping[int, int]
 ) -> dict[NoteKey, list[int]]:
-    """Return {note of the file: numbers of its notes in the document}. Notes of one track and pitch
-    are matched in order, since the file rounds times to ticks."""
+    """Return {values of a note of the file: numbers of its notes in the document}. Notes of one
+    track and pitch are matched in order, since the file rounds times to ticks."""
     groups: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for row, note in zip(rows, score.notes.tolist()):  # both are sorted by start
         groups[note[6], note[2]].append(row[0])
     numbers: defaultdict[NoteKey, list[int]] = defaultdict(list)
     for key in sorted(note_counts(file_score).elements()):
-        group = groups[tracks[key[4]], key[2]]
-        if group:
+        _, _, pitch, _, track = key
+        if group := groups[tracks[track], pitch]:
             numbers[key].append(group.pop(0))
     return dict(numbers)
 
 
 def note_counts(score: Score | None) -> Counter[NoteKey]:
-    """Return how often ``score`` has each note; empty for None."""
+    """Return how often ``score`` has a note of these values; empty for ``None``."""
     rows = [] if score is None else score.notes.tolist()
     return Counter((*row[:4], row[6]) for row in rows)

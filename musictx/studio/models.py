@@ -1,4 +1,4 @@
-"""The models of the studio, and the tasks and controls that each supports, without loading it."""
+"""The models of the studio. The tasks and controls of a model are known without loading it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ FOUR_VOICES = "chorale"
 #: The tasks of a request. All models support the first two.
 Task = Literal["new", "continue", "replace", "vary", "accompany", "harmonise"]
 TASKS: tuple[Task, ...] = get_args(Task)
-#: The least rank correlation of requested and measured values (``scripts/reproduce/steering.py``)
-#: of the controls that a model offers.
+#: A model offers a control if requested and measured values (``scripts/reproduce/steering.py``)
+#: have at least this rank correlation.
 LEAST_CORRELATION = 0.5
 #: The largest model card, MB.
 CARD_MB = 1
-#: What a command shows instead of the folder of a model, if a page must not see it.
+#: Stands for the parent folder of a model in a command if a page must not see it.
 HIDDEN_PATH = "PATH/TO/"
 
 
@@ -49,11 +49,11 @@ class Model:
     four_voices  whether it writes chorales
     controls     whether it has controls, fills gaps and accompanies
     programs     whether it keeps instruments and drums apart
-    bpm          quarter notes a minute of the beats that it counts; None: it counts seconds
+    bpm          the nominal tempo of its beats; None: its tokens count seconds
     chords       whether it follows chords in markers
     suits        the kinds of music (:func:`~musictx.studio.exchange.music_of`) for which it is the
                  default model
-    steering     {control: how well the model follows it}, as far as its card says so
+    steering     {control: rank correlation of requested and measured values}, from its card
     """
 
     name: str
@@ -76,43 +76,42 @@ class Model:
         damaged."""
         try:
             options = read_options(folder / "tokenizer.json")
-            # A custom class is not imported here.
-            tokens = None if ":" in str(options.get("name")) else build(**options)
+            is_custom = ":" in str(options.get("name"))  # such a class is not imported here
+            tokens = None if is_custom else build(**options)
         except Exception as error:  # damaged options fail in many ways
             raise UserError(f"model={folder}: tokenizer.json is damaged ({error})") from None
         title, sentence, steering = _read_card(folder / "CARD.md")
         return cls(
-            name,
-            option,
-            folder,
-            title or name,
-            sentence or "A model of your own.",
-            options.get("name") == FOUR_VOICES,
-            bool(options.get("controls")),
-            options.get("tracks") == "programs",
-            tokens.clock(Score()).tempo if tokens is not None and tokens.beats else None,
-            bool(getattr(tokens, "chords", False)),
+            name=name,
+            option=option,
+            folder=folder,
+            title=title or name,
+            sentence=sentence or "A model of your own.",
+            four_voices=options.get("name") == FOUR_VOICES,
+            controls=bool(options.get("controls")),
+            programs=options.get("tracks") == "programs",
+            bpm=tokens.clock(Score()).tempo if tokens is not None and tokens.beats else None,
+            chords=bool(getattr(tokens, "chords", False)),
             steering=steering,
             device=device,
         )
 
     @cached_property
     def bundle(self) -> Bundle:
-        """The model itself, loaded at its first use. Raise :class:`UserError` if it is damaged."""
+        """The model itself, loaded at its first use. Raises :class:`UserError` if it is damaged."""
         from musictx import bundle  # imports torch
 
         return bundle.load(self.folder, self.device)
 
     @property
     def music(self) -> str:
-        """The kind of music that its tokens represent, one of :data:`MUSIC`."""
+        """The kind of music that its tokens represent: one of :data:`MUSIC`."""
         if self.four_voices:
             return "chorale"
         return "free" if self.bpm is None else "beats"
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks that it supports."""
         if self.four_voices:
             return ("new", "continue", "replace", "harmonise")
         return TASKS[:5] if self.controls else TASKS[:2]
@@ -127,7 +126,7 @@ class Model:
 
     @property
     def ignored_controls(self) -> tuple[str, ...]:
-        """The controls that it does not follow according to measurements."""
+        """The controls that it hardly follows, as measured."""
         return tuple(name for name in CONTROLS if self.steering.get(name, 1.0) < LEAST_CORRELATION)
 
     def json(self) -> dict[str, Any]:
@@ -147,7 +146,7 @@ class Model:
 
 @cache
 def options_json() -> dict[str, dict[str, Any]]:
-    """Return {name: description as JSON} of the options of a request that a page shows."""
+    """Return {name: description as JSON} of the options of takes that a page shows."""
     descriptions = {}
     for dotted, option in (*options(GenerateConfig), ("keep", KEEP)):
         rules, name = option.metadata, dotted.rpartition(".")[2]
@@ -166,11 +165,12 @@ def options_json() -> dict[str, dict[str, Any]]:
 
 
 def _read_card(path: Path) -> tuple[str, str, dict[str, float]]:
-    """Return the heading of a model card and its first sentence ("" if the card is missing or was
-    generated by training), and {control: rank correlation} of the measured controls."""
+    """Return the heading and the first sentence of a model card, and {control: rank correlation} of
+    its measurements. Missing cards, and cards generated by training, have no heading and no
+    sentence ("")."""
     try:
         text = read_bytes(path, CARD_MB, "the size of a card").decode()
-    except ValueError:  # ``UserError``, too
+    except ValueError:  # a UserError is one, too
         return "", "", {}
     section = re.search(r"^## Steering\n(.*?)(?=^## |\Z)", text, re.M | re.S)
     measured = re.findall(r"\b(\w+): (-?[0-9.]+)", section[1] if section else "")
@@ -183,11 +183,12 @@ def _read_card(path: Path) -> tuple[str, str, dict[str, float]]:
 
 
 class Models:
-    """The models of a studio: first the default model, then the included models.
+    """The models of a studio: the default model, the included models, and those that :meth:`add`
+    adds.
 
-    The default is the model that the studio was started with, which suits all kinds of music; or
-    else the newest under runs/, which suits the kind of its tokens. All other kinds of music get
-    the same model as on the command line.
+    The default model is the one that the studio was started with, which suits all kinds of music;
+    or else the newest under runs/, which suits the kind that its tokens represent. All other kinds
+    of music get the default of the command line.
     """
 
     def __init__(self, config: StudioConfig) -> None:
@@ -222,9 +223,9 @@ class Models:
         self._all = {**self._all, name: model}  # other threads may be reading the old one
 
     def _option(self, folder: Path) -> str:
-        """Return the path of a model folder relative to the takes of a session, if both are below
-        the working directory. Other paths would reveal too much of the machine. They begin with
-        :data:`HIDDEN_PATH`, which the user must replace in a command."""
+        """Return the option ``model`` for a model folder: its path relative to the takes of a
+        session, if both are below the working directory. Otherwise the path would reveal too much
+        of the machine, and :data:`HIDDEN_PATH` stands for its beginning."""
         start = Path.cwd().resolve()
         folder, takes = folder.resolve(), self._takes.expanduser().resolve()
         if not (folder.is_relative_to(start) and takes.is_relative_to(start)):
@@ -236,9 +237,9 @@ class Models:
         return [model.json() for model in self._all.values()]
 
     def choose(self, name: str | None, task: str, music: str = MUSIC[0]) -> Model:
-        """Return the model ``name``. None: of the models that support ``task``, the one that suits
-        this kind of ``music`` (for chorales also one that suits music on beats), or else the first.
-        Raise :class:`Refused` if there is no such model, or it does not support the task."""
+        """Return the model ``name``. ``None``: of the models that support ``task``, the one that
+        suits this kind of ``music`` (a chorale is also music on beats), or else the first. Raise
+        :class:`Refused` if there is no such model, or it does not support the task."""
         capable = [model for model in self._all.values() if task in model.tasks]
         if name is None and capable:
             kinds = ("chorale", "beats") if music == "chorale" else (music,)
@@ -248,6 +249,6 @@ class Models:
             raise Refused(f"model={str(name)[:40]}: expected one of {', '.join(self._all)}")
         model = self._all[name]
         if task not in model.tasks:
-            names = " or ".join(other.name for other in capable) or "none that is here"
+            names = " or ".join(other.name for other in capable) or "no model here"
             raise Refused(f"model={name}: this model cannot {task}; {names} can")
         return model

@@ -1,4 +1,4 @@
-"""Writes a document into the MIDI file that was opened. What was not edited stays byte for byte."""
+"""Writes a document into the MIDI file that was opened. Unedited messages keep their bytes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ from musictx.studio.change import MIXER, TEXTS, Key, Meter, Track, clean_name
 from musictx.studio.document import Document
 from musictx.studio.exchange import document_of, read_controllers, renumber_tracks, score_of
 
+#: The MIDI controller of the sustain pedal.
+SUSTAIN_PEDAL = 64
+
 
 class WrittenFile(NamedTuple):
     """A MIDI file that was written from a document.
 
-    tracks  for each part of the file, the tracks of the document that it contains
-    omissions  a sentence about each thing in the opened file or the document that the file lacks
+    tracks     for each part of the file, the tracks of the document that it contains
+    omissions  sentences about what the opened file or the document has, but this file lacks
     """
 
     data: bytes
@@ -34,7 +37,7 @@ class WrittenFile(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """The tracks of the document that become one part of a MIDI file, one track for each program.
+    """The tracks of the document, one for each program, that become one part of a MIDI file.
     ``part`` is the number of the part in the opened file; None: a new part."""
 
     part: int | None
@@ -42,7 +45,7 @@ class _Group(NamedTuple):
 
 
 def write(document: Document, data: bytes) -> WrittenFile:
-    """Return the MIDI file of ``document``. ``data`` is the file that was opened; b"": none."""
+    """Return the MIDI file of ``document``. ``data`` is the opened file; b"": none."""
     opened = midi.read(data, limits=NO_LIMITS) if data else Score()
     initial = document_of(opened)
     if not opened.file:
@@ -72,14 +75,15 @@ def write(document: Document, data: bytes) -> WrittenFile:
         places = [place for place in tracks_at if place in places]
         result = select_parts(result, places)
     tracks = [tracks_at[place] for place in places]
-    marks = ((getattr(document, name), getattr(initial, name)) for name in ("meters", "keys"))
-    omissions += _omitted_marks(*[rows if rows != old_rows else () for rows, old_rows in marks])
+    new_meters = document.meters if document.meters != initial.meters else ()
+    new_keys = document.keys if document.keys != initial.keys else ()
+    omissions += _omitted_marks(new_meters, new_keys)
     return WrittenFile(_write_mixer(result, tracks, initial), tracks, omissions)
 
 
 def write_new(document: Document, score: Score, data: bytes, reason: str) -> WrittenFile:
-    """Return a new MIDI file of ``score``, which is ``document`` or an excerpt of it, with tracks
-    numbered in order. ``reason`` says why the opened file ``data`` cannot be edited instead."""
+    """Return a new MIDI file of ``score``, which is ``document``, with renumbered tracks, or an
+    excerpt of it. ``reason`` says why the opened file ``data`` cannot be edited instead."""
     by_id = {new.id: track for new, track in zip(renumber_tracks(document).tracks, document.tracks)}
     tracks = [[by_id[number]] for number in np.unique(score.notes["track"]).tolist()]
     omissions = [describe_losses(data, reason)] if data else []
@@ -89,7 +93,7 @@ def write_new(document: Document, score: Score, data: bytes, reason: str) -> Wri
 
 
 def _omitted_marks(meters: Iterable[Meter], keys: Iterable[Key]) -> list[str]:
-    """Return a sentence for each of these meters and keys that MIDI cannot represent."""
+    """Return a sentence for each of the ``meters`` and ``keys`` that MIDI cannot represent."""
     lost = [f"meter {upper}/{lower}" for _, upper, lower in meters if not has_meter(lower)]
     for _, sharps, _ in keys:
         if not has_key(sharps):
@@ -102,10 +106,12 @@ def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list
     MIDI file that :func:`write` returns; empty without an opened file ``data``. The sustain pedal
     is left out, since the document has it."""
     file = write(document, data) if data else WrittenFile(b"")
+    if not file.tracks:
+        return []
     return [
         (track.id, number, rows)
-        for (part, number), rows in (read_controllers(file.data) if file.tracks else {}).items()
-        if number != 64
+        for (part, number), rows in read_controllers(file.data).items()
+        if number != SUSTAIN_PEDAL
         for track in file.tracks[part]
     ]
 
@@ -118,8 +124,8 @@ def _midi_fields(document: Document) -> tuple[Any, ...]:
 
 
 def _groups(document: Document, initial: Document, opened: Score) -> tuple[list[_Group], list[str]]:
-    """Return a group of tracks for each part of the new file, and sentences about omissions.
-    ``initial`` is the document of the ``opened`` file before any edit."""
+    """Return a group of tracks for each part of the new file, and sentences about what cannot be
+    written. ``initial`` is the document of the ``opened`` file before any edit."""
     track_parts = [row[0] for row in np.unique(opened.notes[["track", "drum", "program"]]).tolist()]
     groups: list[_Group] = []
     omissions: list[str] = []
@@ -143,7 +149,7 @@ def _groups(document: Document, initial: Document, opened: Score) -> tuple[list[
 
 
 def _omission(group: _Group, setting: str) -> str:
-    """Return the sentence that the tracks of ``group`` must share one value of ``setting``."""
+    """Return the sentence that a file has one ``setting`` for all tracks of ``group``."""
     names = ", ".join(f'"{track.name}"' if track.name else "one" for track in group.tracks)
     return f"The tracks {names} are one track of the MIDI file, which has one {setting}"
 
@@ -155,8 +161,7 @@ def _score(document: Document, initial: Document, opened: Score, groups: list[_G
     a part becomes pitched and all channels are for drums."""
     midi_document = MidiFile(opened.file)
     places, drums = midi_document.places, midi_document.file.drums
-    old_groups = [group for group in groups if group.part is not None]
-    ordered = [*old_groups, *(group for group in groups if group.part is None)]
+    ordered = sorted(groups, key=lambda group: group.part is None)  # the old parts first
     part_numbers = {track.id: n for n, group in enumerate(ordered) for track in group.tracks}
     names: dict[int, str] = {}
     renamed: list[int] = []
@@ -165,8 +170,8 @@ def _score(document: Document, initial: Document, opened: Score, groups: list[_G
         track = group.tracks[0]
         group_names = {member.name for member in group.tracks}
         old_name = opened.names.get(group.part, "") if group.part is not None else ""
-        is_kept = len(group_names) > 1 or group_names == {clean_name(old_name)}
-        name = old_name if is_kept else track.name
+        is_unedited = len(group_names) > 1 or group_names == {clean_name(old_name)}
+        name = old_name if is_unedited else track.name
         if name:
             names[part_numbers[track.id]] = name
         if group.part is None:
@@ -192,7 +197,7 @@ def _score(document: Document, initial: Document, opened: Score, groups: list[_G
     score = score_of(document)
     notes = score.notes.copy()
     notes["track"] = [part_numbers[track] for track in notes["track"].tolist()]
-    kept_places = [places[group.part or 0] for group in old_groups]
+    kept_places = [places[group.part] for group in groups if group.part is not None]
     data = select_parts(opened.file, kept_places, channels=channels, alone=renamed)
     rows = np.array(sorted(pedals.elements()), PEDAL)
     return replace(score, notes=notes, pedals=rows, names=names, file=data, **texts)
@@ -203,8 +208,8 @@ def _restore_texts(
     initial_rows: Iterable[tuple[float, str]],
     file_rows: Iterable[tuple[float, str]],
 ) -> tuple[tuple[float, str], ...]:
-    """Return the ``rows`` (seconds, text). A row that was not edited, which is one of the
-    ``initial_rows``, gets the text of the corresponding one of the ``file_rows``."""
+    """Return the ``rows`` (seconds, text). An unedited row, which is also in ``initial_rows``, gets
+    the text of the corresponding one of the ``file_rows``."""
     originals: defaultdict[tuple[float, str], list[str]] = defaultdict(list)
     for row, (_, text) in zip(initial_rows, file_rows):
         originals[row].append(text)
@@ -213,7 +218,7 @@ def _restore_texts(
 
 def _write_mixer(data: bytes, tracks: Sequence[Sequence[Track]], initial: Document) -> bytes:
     """Return the MIDI file ``data`` with the mixer settings that differ from those in ``initial``,
-    and of new tracks from the defaults. ``tracks`` has the tracks of each part."""
+    or for new tracks from the defaults. ``tracks`` has the tracks of each part."""
     initial_tracks = {track.id: track for track in initial.tracks}
     settings: dict[int, dict[int, int]] = {}
     for part, members in enumerate(tracks):
@@ -228,8 +233,9 @@ def _write_mixer(data: bytes, tracks: Sequence[Sequence[Track]], initial: Docume
 
 
 def set_controllers(data: bytes, values: Mapping[int, Mapping[int, int]]) -> bytes:
-    """Return the MIDI file ``data`` with initial ``values`` of controllers, {part: {controller
-    number: value}}. Earlier values, up to the first note of the part, are removed."""
+    """Return the MIDI file ``data`` with these ``values`` ({part: {controller number: value}}) of
+    controllers at its beginning. Others of these controllers, up to the first note of the part, are
+    removed."""
     document = MidiFile(data)
     events = document.file.events
     note_ons = events[(events["status"] >> 4 == 9) & (events["b"] > 0)]

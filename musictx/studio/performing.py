@@ -132,13 +132,18 @@ class TrackMap:
         self.new: dict[int, int] = {}
 
     def document_track(self, key: int) -> int:
-        """Return the id in the document of the track of the result with this :meth:`key`."""
+        """Return the id in the document of the track of the result with this :meth:`key`. In a new
+        piece, an unused track with its program, if there is one, else a new track."""
+        source = self._source
+        if key not in self._ids and source.request.task == "new" and not source.model.four_voices:
+            for track in source.document.tracks:
+                program = DRUMS if track.drum else track.program
+                if program == key and track.id not in self._ids.values():
+                    self._ids[key] = track.id
+                    break
         if key not in self._ids:
-            track_id = self._existing(key) if self._source.request.task == "new" else None
-            if track_id is None:
-                track_id, self._next_id = self._next_id, self._next_id + 1
-                self.new[key] = track_id
-            self._ids[key] = track_id
+            self._ids[key] = self.new[key] = self._next_id
+            self._next_id += 1
         return self._ids[key]
 
     def key(self, note: tuple[Any, ...]) -> int:
@@ -148,16 +153,6 @@ class TrackMap:
         if self._source.request.task == "new" and self._source.model.programs:
             return DRUMS if drum else int(program)
         return int(track)
-
-    def _existing(self, key: int) -> int | None:
-        """Return the id of an existing track with the program ``key``; None if all are used."""
-        if self._source.model.four_voices:
-            return None
-        for track in self._source.document.tracks:
-            instrument = DRUMS if track.drum else track.program
-            if instrument == key and track.id not in self._ids.values():
-                return track.id
-        return None
 
 
 def proposal_of(

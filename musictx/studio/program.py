@@ -86,8 +86,8 @@ async def _serve(config: StudioConfig) -> None:
         print(f"the studio is at {address} (Ctrl-C ends)", flush=True)
         if config.host in EVERYWHERE:
             print("anybody in this network can open it and change its pieces", flush=True)
-        if config.browser:
-            threading.Thread(target=_open_browser, args=[address], daemon=True).start()
+        if config.browser and (browser := _browser()) is not None:
+            threading.Thread(target=browser.open, args=[address], daemon=True).start()
         await stop.wait()
     finally:
         await runner.cleanup()
@@ -111,11 +111,6 @@ def _browser() -> webbrowser.BaseBrowser | None:
         browser = webbrowser.get()
         return None if type(browser) is webbrowser.GenericBrowser else browser
     return None
-
-
-def _open_browser(address: str) -> None:
-    if (browser := _browser()) is not None:
-        browser.open(address)
 
 
 def check() -> str:

@@ -1,4 +1,4 @@
-"""Parses the request of a page for a take, and returns the command line that composes the same."""
+"""The request of a page for a take, and the command line that composes the same."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from musictx.studio.models import MUSIC, Model, Models, Task
 LONGEST, MOST_BARS = 300.0, 128
 #: The length of new music if none is given, in seconds.
 DEFAULT_SECONDS = 8.0
-#: Options of sampling that harmonising does not have.
+#: Options of sampling that the command ``harmonise`` lacks.
 NOT_FOR_MELODIES = {*SamplingConfig.__match_args__} - {*TokenSampling.__match_args__}
 
 
@@ -31,11 +31,11 @@ NOT_FOR_MELODIES = {*SamplingConfig.__match_args__} - {*TokenSampling.__match_ar
 class Request:
     """One request of a page.
 
-    begin, end          the selection, in seconds of the document
-    tracks              ids of the selected tracks; None: all
-    seconds, bars       the length of new music, if the task is "new" or "continue"
-    keep                the share of the selected notes that stay in a variation
-    controls, sampling, quantise    options of the command, which checks them
+    begin, end     the selection, in seconds of the document
+    tracks         ids of the selected tracks; None: all
+    seconds, bars  the length of new music, if the task is "new" or "continue"
+    keep           the share of the selected notes that stay in a variation
+    controls, sampling, quantise  options of the command; :meth:`config` checks them
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -55,16 +55,15 @@ class Request:
     seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] = 0
 
     def config(self, model: Model, **input_options: Any) -> Any:
-        """Return the options of the command, including ``input_options``, but without its file.
-        Raise :class:`UserError` if an option is invalid."""
-        values: dict[str, Any] = {"seed": self.seed, "samples": self.samples, **input_options}
+        """Return the options of the command, with ``input_options``, but without the name of the
+        file. Raise :class:`UserError` if an option is invalid."""
+        values = {**self.controls, "seed": self.seed, "samples": self.samples, **input_options}
+        values["sampling"] = self.sampling
         if self.task == "harmonise":
-            sampling = {k: v for k, v in self.sampling.items() if k not in NOT_FOR_MELODIES}
-            values |= {"sampling": sampling}
-        else:
-            if self.quantise is not None:
-                values["quantise"] = self.quantise
-            values = {"sampling": self.sampling, **self.controls, **values}
+            names = self.sampling.keys() - NOT_FOR_MELODIES
+            values["sampling"] = {name: self.sampling[name] for name in names}
+        elif self.quantise is not None:
+            values["quantise"] = self.quantise
         config = options.make_config(command_of(self.task), values)
         config.model.path = model.option
         return config
@@ -73,11 +72,11 @@ class Request:
 def parse_request(
     data: Mapping[str, Any], models: Models, duration: float, music: str = MUSIC[0]
 ) -> tuple[Request, Model]:
-    """Return the request of a page, from its JSON ``data``, and the model that composes it, chosen
-    by the kind of ``music``. ``duration`` (seconds) is the default end of the selection. Raise
-    :class:`Refused`, or another :class:`UserError`, if a field is invalid. But the options of the
-    command are checked by :meth:`Request.config`.
-    """
+    """Return the request of a page, from its JSON ``data``, and the model that composes it.
+
+    The model is by default chosen by the kind of ``music``, and the selection ends at ``duration``
+    seconds. Raise :class:`Refused` if a field is invalid. Options of the command are not checked
+    here, but by :meth:`Request.config`."""
     from musictx.apps.results import fresh_seed  # imports torch
 
     fields = {name: value for name, value in data.items() if value is not None}
@@ -112,14 +111,14 @@ def label(request: Request, clock: Beats) -> str:
 
 
 def bar_range(request: Request, clock: Beats) -> str:
-    """Return the selected bars, such as "bars 2 to 3"; a pick-up is bar 0."""
+    """Return the selected bars in words, such as "bars 2 to 3"; a pick-up is bar 0."""
     first = clock.bar_at(request.begin) - clock.pickup
     last = max(clock.bar_at(request.end, ends=True) - clock.pickup, first)
     return f"bar {first}" if first == last else f"bars {first} to {last}"
 
 
 def command_line(request: Request, config: Any) -> str:
-    """Return the command that composes the same notes if run in the folder of the takes."""
+    """Return the command that composes the same notes when run in the folder of the takes."""
     command = command_of(request.task)
     verb = "continue" if request.task == "continue" else command
     return shlex.join(["musictx", verb, *options.words(command, config)])

@@ -1,7 +1,7 @@
 """Training from the page: one ``musictx train`` at a time, in a separate process.
 
-The state of a training is read from the files of its run, so that the page shows it, and can resume
-the training, even after the studio was stopped or killed.
+The page shows the state that is in the files of the run. So it can show and resume a training even
+after the studio was stopped or killed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import csv
 import dataclasses
 import hashlib
 import json
+import math
 import os
 import re
 import shlex
@@ -32,26 +33,32 @@ from musictx.studio.config import EVERYWHERE, StudioConfig
 from musictx.studio.errors import Refused
 from musictx.training import run_folder
 
-#: The folder of all runs, in the folder of the studio, and its file about the current training.
+#: In the folder of the studio, the folder of all runs; in that, the file about the current run.
 RUNS, CURRENT = "training", "current.json"
-#: Seconds in which a folder must be examined, and in which a training must save its state and end.
+#: The most seconds for examining a folder, and for waiting until a stopped training has ended.
 LOOK_SECONDS, CLOSE_SECONDS = 60.0, 10.0
-#: The most rows of losses for a page.
+#: The most rows of losses that a page gets.
 MOST_ROWS = 400
-#: Exit statuses of a training that was stopped; negative for a signal.
+#: Exit statuses of a training that was stopped.
 STOPPED = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
 
 
 def summary_of(folder: str) -> dict[str, Any]:
-    """Return what is in a folder of music, as JSON: the number of files, and estimated hours; how
-    many were ``read``; of these, how many keep to their beats, and the notes a second; and the
-    nearest model, and why."""
+    """Describe a folder of music as JSON: the number of ``files``, and how many of them were
+    ``read``; of these, how many keep to their beats, and the notes a second; the estimated hours of
+    all files; and the nearest model, and why."""
     contents = contents_of([folder])
-    (model, why), seconds = nearest_model(contents), max(contents.seconds, 1e-9)
-    hours = seconds / max(contents.read, 1) * contents.files / 3600
-    counts = {name: getattr(contents, name) for name in ("files", "read", "on_beats")}
-    density = round(contents.notes / seconds, 1)
-    return {**counts, "density": density, "hours": round(hours, 2), "model": model, "why": why}
+    model, why = nearest_model(contents)
+    seconds = max(contents.seconds, 1e-9)
+    return {
+        "files": contents.files,
+        "read": contents.read,
+        "on_beats": contents.on_beats,
+        "density": round(contents.notes / seconds, 1),
+        "hours": round(seconds / max(contents.read, 1) * contents.files / 3600, 2),
+        "model": model,
+        "why": why,
+    }
 
 
 #: The command ``musictx`` of this Python.
@@ -59,10 +66,10 @@ MUSICTX = (sys.executable, "-m", "musictx")
 
 
 class Training:
-    """The training of a studio. Thread-safe.
+    """Trains on folders that a user types. Thread-safe.
 
-    Methods with a folder raise :class:`Refused` if it does not exist, or other machines can reach
-    the studio, since a training can read any folder of this machine.
+    Since a training can read any folder of this machine, methods with a folder raise
+    :class:`Refused` if other machines can reach the studio, or the folder does not exist.
     """
 
     def __init__(self, config: StudioConfig) -> None:
@@ -72,14 +79,14 @@ class Training:
         self._process: subprocess.Popen[bytes] | None = None
 
     def look(self, typed: Any) -> dict[str, Any]:
-        """Return the contents of a folder, and the command that trains on it, as JSON."""
+        """Return, as JSON, what is in a folder, and the command that trains on it."""
         folder = self._folder(typed)
         limits = dataclasses.replace(self._config.limits, read_seconds=LOOK_SECONDS)
         contents: dict[str, Any] = run_isolated(summary_of, str(folder), limits=limits)
         if not contents["files"]:
             raise Refused(f"{typed}: there is no MIDI or MusicXML file in this folder or below")
         if not contents["read"]:
-            raise Refused(f"{typed}: none of the files that were looked at could be read")
+            raise Refused(f"{typed}: none of the files could be read")
         return {"folder": typed, "command": self._command_line(typed, folder), **contents}
 
     def start(self, typed: Any) -> dict[str, Any]:
@@ -89,10 +96,10 @@ class Training:
             if self._pid() is not None:
                 raise Refused("a training is already running; stop it first", 409)
             self._runs.mkdir(parents=True, exist_ok=True)
-            log = self._run(folder).with_suffix(".log")
-            with log.open("wb") as output:
+            run = self._run(folder)
+            with run.with_suffix(".log").open("wb") as output:
                 self._process = subprocess.Popen(
-                    [*MUSICTX, *self._arguments(str(folder), self._run(folder))],
+                    [*MUSICTX, *_arguments(str(folder), str(run))],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -103,20 +110,20 @@ class Training:
         return self.json()
 
     def stop(self) -> None:
-        """Make the training save its state and end."""
+        """Ask the training to save its state and end."""
         with self._lock, suppress(OSError):
             if (pid := self._pid()) is not None:
                 os.kill(pid, signal.SIGTERM)
 
     def close(self) -> None:
-        """Stop the training, since the studio ends. The next :meth:`start` resumes it."""
+        """Stop the training, and wait for its end. The next :meth:`start` resumes it."""
         self.stop()
         if self._process is not None:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(CLOSE_SECONDS)
 
     def json(self) -> dict[str, Any]:
-        """Return the state of the training, as JSON for a page."""
+        """Return the state of the current training as JSON for a page."""
         current = self._current()
         if current is None:
             return {"state": "none"}
@@ -135,14 +142,14 @@ class Training:
             "folder": current["typed"],
             "command": self._command_line(current["typed"], Path(current["folder"])),
             "step": rows[-1][0] if rows else 0,
-            "rows": rows[:: -(-len(rows) // MOST_ROWS)] if rows else [],
+            "rows": rows[:: math.ceil(len(rows) / MOST_ROWS) or 1],
             "samples": samples,
             "model": run.path.name if shipped.is_model(run.model) else None,
             "error": self._last_line(run.path, current) if state == "failed" else "",
         }
 
     def sample(self, step: int) -> tuple[Score, str]:
-        """Return the sample that was composed after training step ``step``, and its title."""
+        """Return the music that was composed after training step ``step``, and its title."""
         current = self._current()
         run = Path() if current is None else self._run(Path(current["folder"]))
         path = run / f"samples/step-{step:06}.mid"
@@ -179,13 +186,10 @@ class Training:
         name = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")[:24] or "music"
         return self._runs / f"{name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:4]}"
 
-    def _arguments(self, folder: str, run: Path | str) -> list[str]:
-        return ["train", f"corpus.path={folder}", f"out={run}"]
-
     def _command_line(self, typed: str, folder: Path) -> str:
-        """Return the command to run in the folder in which the studio was started."""
+        """Return the command that trains so in the folder in which the studio was started."""
         run = Path(self._config.folder) / RUNS / self._run(folder).name
-        return shlex.join(["musictx", *self._arguments(typed.strip(), run.as_posix())])
+        return shlex.join(["musictx", *_arguments(typed.strip(), run.as_posix())])
 
     def _current(self) -> dict[str, Any] | None:
         with suppress(UserError):
@@ -193,7 +197,8 @@ class Training:
         return None
 
     def _pid(self) -> int | None:
-        """Return the process id of the running training, of this or a killed studio, or None."""
+        """Return the process id of the running training, which a killed studio may have started;
+        ``None`` if none is running."""
         if self._process is not None:
             return self._process.pid if self._process.poll() is None else None
         current = self._current()
@@ -215,6 +220,10 @@ class Training:
             line = (lines or [""])[-1].replace(current["folder"], current["typed"])
             return line.replace(str(self._runs) + os.sep, "")[:300]
         return ""
+
+
+def _arguments(folder: str, run: str) -> list[str]:
+    return ["train", f"corpus.path={folder}", f"out={run}"]
 
 
 def _read_losses(path: Path) -> list[tuple[int, float | None, float | None]]:

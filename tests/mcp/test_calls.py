@@ -167,4 +167,4 @@ def test_files_are_read_once_and_in_a_separate_process(tiny, tmp_path, monkeypat
     assert recorded == [("_read_file", 10)]
     rendered = call("render", tmp_path, files=[tune], png=False, soundfont=str(OURS))
     assert [Path(path).suffix for path in rendered["files"]] == [".wav"]
-    assert recorded[1:] == [("_list", 900)]
+    assert recorded[1:] == [("_run_to_list", 900)]
