@@ -38,10 +38,8 @@ def config_of(name: str, arguments: Mapping[str, Any], places: Places, device: s
     """Convert the ``arguments`` of a call of the tool ``name`` to the options of its command, with
     absolute paths and a seed. Raises ``UserError`` for an invalid argument.
 
-    Without music, and for commands with tokens of their own, the model defaults to that of the
-    command line. Otherwise the command chooses a model that suits the music, and names it in a
-    notice.
-    """
+    Without music, or if the command has tokens of its own, the model is the default of the command
+    line. Otherwise the command itself chooses a model by the music, and names it in a notice."""
     tool = TOOLS[name]
     options = {option: value for option, value in arguments.items() if value is not None}
     _check_names(name, options)

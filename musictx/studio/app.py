@@ -48,8 +48,7 @@ JSON = dict[str, Any]
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """The query of an export: as in :class:`Export`, and the numbers of a ``take`` and one of its
-    proposals to be included."""
+    """The query of an export: its excerpt, and the ``take`` and ``proposal`` that it includes."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -143,8 +142,6 @@ class Studio:
             get("/api/training/samples/{step:[0-9]{1,9}}.{kind:mid|wav|png}", file(self._sample)),
         ]
 
-    # ---------------------------------------------------------------------- requests and responses
-
     async def _index(self, request: web.Request) -> web.FileResponse:
         return web.FileResponse(PAGE / "index.html")
 
@@ -153,8 +150,7 @@ class Studio:
     ) -> Handler:
         """Return a handler that calls ``function(data)`` in a thread, and responds with the result
         as JSON, or with status 204 for ``None``. ``data`` has the query, the named parts of the
-        path, and the fields of the JSON object in the body, or if ``is_file`` the body as "file".
-        """
+        path, and the fields of the JSON body, or if ``is_file`` the whole body as "file"."""
 
         async def handler(request: web.Request) -> web.StreamResponse:
             body = b"" if request.method == "GET" else await self._body(request)
@@ -188,8 +184,7 @@ class Studio:
         return self._route(call, status)
 
     async def _body(self, request: web.Request) -> bytes:
-        """Return the body. Raise :class:`Refused` if it is larger than an upload may be, or does
-        not arrive in time."""
+        """Return the body. Raise :class:`Refused` if it is too large, or arrives too slowly."""
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 return await request.read()
@@ -200,8 +195,6 @@ class Studio:
         except TimeoutError:
             sentence = f"the data did not arrive within {BODY_SECONDS:g} seconds; try again"
             raise Refused(sentence, 408) from None
-
-    # -------------------------------------------------------------------------------- sessions
 
     def _create(self, data: JSON) -> JSON:
         name, example, file = data.get("name", ""), data.get("example"), data["file"]
@@ -226,8 +219,6 @@ class Studio:
             if take.is_running:
                 self.composer.cancel(session, take.id)
         self.hub.publish(session.id, "deleted", {})
-
-    # --------------------------------------------------------------------------------- exports
 
     def _file_route(self, function: Callable[[JSON], Export]) -> Handler:
         """Return a handler that writes the export ``function(data)``, and responds with its file.
@@ -285,8 +276,6 @@ class Studio:
     def _omissions(self, data: JSON) -> JSON:
         return {"losses": self._export(data | {"kind": "mid"}).midi().omissions}
 
-    # -------------------------------------------------------------------------------- training
-
     def _use_trained_model(self, data: JSON) -> JSON:
         folder = self.training.model()
         self.composer.models.add(folder.parent.name, folder)
@@ -297,8 +286,6 @@ class Studio:
         score, name = self.training.sample(int(data["step"]))
         command = self.training.json()["command"]  # names the run, so other runs have other files
         return Export(command, data["kind"], exchange.document_of(score), name)
-
-    # ---------------------------------------------------------------------------------- events
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         """Respond with the stream of events of a session, which begins with its takes."""

@@ -59,8 +59,6 @@ class Composer:
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="composer", daemon=True)
 
-    # ----------------------------------------------------------------------------- for the server
-
     def start(self) -> None:
         self._thread.start()
 
@@ -139,8 +137,6 @@ class Composer:
         if self._thread.is_alive():
             self._thread.join(CLOSE_SECONDS)
 
-    # ----------------------------------------------------------------------- saving and publishing
-
     def _save(self, session: Session, take: Take, proposal: Proposal | None = None) -> None:
         """Save a take, then publish it, and before it ``proposal`` if that was just finished."""
         try:
@@ -165,8 +161,6 @@ class Composer:
     def _message(self, error: Exception) -> str:
         """Return the message of ``error`` without paths of this machine."""
         return remove_paths(str(error), [Path(self._config.folder).expanduser().resolve()])
-
-    # ---------------------------------------------------------------------------------- the thread
 
     def _run(self) -> None:
         try:

@@ -20,8 +20,7 @@ KEEP = option(
 
 @dataclass
 class StudioLimits(ServerLimits):
-    """Limits for files that the studio opens. They are lower than those of other commands, since a
-    page shows the whole piece."""
+    """Limits for files. They are lower than in other commands, since a page shows whole pieces."""
 
     midi_mb: int = option(16, "size of an upload, MB", low=1)
     xml_mb: int = option(32, "size of a MusicXML document, unpacked if it is zipped, MB", low=1)

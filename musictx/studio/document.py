@@ -1,8 +1,5 @@
-"""The piece that a page shows, as an object that operations change.
-
-Each note has a number that is never reused, so that a page, a proposal and the history always mean
-the same note.
-"""
+"""The piece that a page shows. Each note has a number that is never reused, so that a page, a
+proposal and the history always mean the same note."""
 
 from __future__ import annotations
 
@@ -141,8 +138,7 @@ class Document:
         return dataclasses.replace(change, tracks=tracks)
 
     def check_references(self, change: Change) -> None:
-        """Raise :class:`Refused` unless the notes that ``change`` removes or changes exist, and
-        every note will have a track."""
+        """Raise :class:`Refused` if a removed or changed note, or a track of notes, is missing."""
         changed = [number for number, *_ in change.change]
         for field_name, numbers in {"remove": change.remove, "change": changed}.items():
             _check_distinct(field_name, numbers)
@@ -162,7 +158,7 @@ class Document:
 
     def _check_new(self, change: Change) -> None:
         """Raise :class:`Refused` unless new notes have the next numbers, and notes that are locked
-        or unlocked exist. Notes that a rejected proposal had replaced keep their old numbers."""
+        or unlocked exist. Returning notes, which a rejected proposal had replaced, keep theirs."""
         returning = {number for row in change.reject for number, *_ in row.replaced}
         returning -= self.notes.keys()
         new = sorted(number for number in change.added_numbers if number not in returning)

@@ -35,8 +35,7 @@ def remove_paths(sentence: str, folders: Iterable[Path] = ()) -> str:
 
 
 class Refused(UserError):
-    """A refused request. The response has the status ``http_status``, and as JSON the sentence and
-    the fields ``more``."""
+    """A refused request, answered with the status ``http_status`` and the JSON fields ``more``."""
 
     def __init__(self, sentence: str, http_status: int = 400, **more: Any) -> None:
         super().__init__(sentence)

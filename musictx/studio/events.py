@@ -25,8 +25,7 @@ class Hub:
         self._pages: dict[PageQueue, str] = {}  # page -> id of the session that it shows
 
     def publish(self, session: str, kind: str, data: Any) -> None:
-        """Send the event ``kind`` with the JSON ``data`` to every page of the session with this id.
-        Thread-safe."""
+        """Send an event to every page of the session with this id. Thread-safe."""
         with contextlib.suppress(RuntimeError):  # the loop is closed: no page is connected
             self._loop.call_soon_threadsafe(self._send, session, encode_event(kind, data))
 

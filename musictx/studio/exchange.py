@@ -132,9 +132,9 @@ def _mixer_settings(score: Score) -> dict[int, dict[str, Any]]:
 
 
 def read_controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
-    """Return {(part, controller number): rows of (seconds, value)} of the MIDI file ``data``, which
-    must have format 0 or 1 and no RIFF container. If a MIDI track has no notes on the channel of a
-    message, the message applies to all parts on that channel."""
+    """Return {(part, controller number): rows of (seconds, value)} of the MIDI file ``data``, of
+    format 0 or 1 and not in RIFF. If a MIDI track has no notes on the channel of a message, the
+    message applies to all parts on that channel."""
     document = MidiFile(data)
     values: defaultdict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
     for track, chunk in enumerate(document.chunks):
@@ -148,8 +148,7 @@ def read_controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int
 
 
 def gains(document: Document) -> dict[int, tuple[float, float, float]]:
-    """Return {track: (gain, pan, reverb)}. Gain and reverb are factors, by default 1. Pan is -1
-    (left) to 1 (right)."""
+    """Return {track: (gain, pan, reverb)}: gain and reverb as factors, pan from -1 to 1."""
     return {t.id: ((t.volume / 100) ** 2, t.pan / 64 - 1, t.reverb / 40) for t in document.tracks}
 
 
@@ -191,9 +190,8 @@ def remove_default_names(change: Change, document: Document) -> Change:
 
 
 def document_json(document: Document) -> dict[str, Any]:
-    """Return the document as JSON for a page. The field ``brought`` describes the accepted
-    proposals: {"take/proposal": (number of its first note, count of its notes, notes that it
-    replaced)}."""
+    """Return the document as JSON for a page. ``brought`` describes the accepted proposals:
+    {"take/proposal": (number of its first note, count of its notes, notes that it replaced)}."""
     state = document.state()
     proposals = state.pop("accepted")
     state["brought"] = {
@@ -221,8 +219,7 @@ def music_of(document: Document) -> str:
     """Return the kind of music, by which a model is chosen.
 
     chorale  the tracks with notes have the names of the four voices
-    beats    the notes lie on the beats (:func:`~musictx.grid.grid_of`; fewer than ``FEWEST`` notes
-             must lie there exactly), or there are only chords
+    beats    the notes lie on the beats (fewer than ``FEWEST``: exactly), or there are only chords
     free     everything else
     """
     if not document.notes and is_chart(score_of(document)):
@@ -266,8 +263,7 @@ def markers_json(document: Document) -> dict[str, Any]:
 
 
 def parse_chord(text: str) -> dict[str, str]:
-    """Return {"name": text of the marker} for a typed chord. Raise :class:`Refused` for other
-    text."""
+    """Return {"name": text of the marker} for a typed chord, or raise :class:`Refused`."""
     text = text.strip()
     name = name_of(text[:1].upper() + text[1:])
     if name is None:

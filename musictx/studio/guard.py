@@ -2,8 +2,7 @@
 
 The studio has no passwords: it listens on this machine and answers only its own page. But any web
 page can make a browser send requests to this machine. Such requests are refused by their headers
-Origin and Sec-Fetch-Site, and by Host if the name of an attacker's server points to this machine
-(DNS rebinding).
+Origin and Sec-Fetch-Site, or Host (DNS rebinding: the name of an attacker points to this machine).
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ from musictx.studio.errors import Refused, remove_paths
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-#: The header that other programs send instead of Origin, and its value, the version of
-#: docs/http.md.
+#: The header that other programs send instead of Origin; its value is the version of docs/http.md.
 OWN_HEADER, VERSION = "X-Musictx", "1"
 HEADERS = {
     OWN_HEADER: VERSION,
@@ -42,8 +40,7 @@ HEADERS = {
 
 
 class Guard:
-    """Checks requests. ``host`` is the address that the studio listens on. Errors never show the
-    paths of the ``hidden`` folders."""
+    """Checks requests to the studio at ``host``. Errors never show paths of ``hidden`` folders."""
 
     def __init__(self, host: str, hidden: tuple[Path, ...] = ()) -> None:
         self._host = host
@@ -77,8 +74,8 @@ class Guard:
         response.headers.setdefault("Cache-Control", "no-cache")
 
     def check(self, request: web.Request) -> None:
-        """Raise :class:`Refused` unless a request comes from the studio's page, or from a program
-        that sends :data:`OWN_HEADER`."""
+        """Raise :class:`Refused` unless the studio's page, or a program with :data:`OWN_HEADER`,
+        sent the request."""
         host = request.headers.get("Host", "")
         listens_at = request.get_extra_info("sockname") or ("", 0)
         if not self.is_own_host(host, listens_at[1]):

@@ -1,8 +1,6 @@
-"""Prepares the input of a take: a MIDI file and options of a command.
-
-The command composes the same take from them, without the document. Notes that stay inside a gap,
-since they are locked or kept in a variation, are on tracks named "locked".
-"""
+"""Prepares the input of a take: a MIDI file and options, from which a command composes the same.
+Notes that stay inside a gap, since they are locked or kept in a variation, are on tracks named
+"locked"."""
 
 from __future__ import annotations
 
@@ -150,9 +148,8 @@ def _part_tracks(document: Document, request: Request) -> dict[str, int]:
 
 
 def _new_parts(document: Document, request: Request, model: Model) -> Input:
-    """Return the input for composing parts on the selected tracks, which have no notes, as
-    ``musictx accompany add=`` does. They accompany the notes in the selected time, or a chart of
-    chords."""
+    """Return the input for composing parts on the selected tracks, which have no notes. They
+    accompany the notes in the selected time, or a chart of chords, as ``accompany add=`` does."""
     if request.task == "vary":
         raise Refused("there are no notes to vary on these tracks; replace composes some there")
     score = score_of(document)
@@ -194,19 +191,15 @@ def _continuation(document: Document, request: Request, model: Model) -> Input:
     last = max(notes["end"].max(), notes["start"].max())
     releases = np.array([(last, 0, track) for track in np.unique(pedals["track"])], PEDAL)
     score = replace(score, pedals=np.concatenate([pedals, releases]))
-    later_notes = tuple(  # rows are sorted by start
-        (start, number)
-        for number, start, *_ in rows[len(earlier) :]
-        if number not in document.locked
-    )
+    later_rows = rows[len(earlier) :]  # rows are sorted by start
+    later_notes = tuple((row[1], row[0]) for row in later_rows if row[0] not in document.locked)
     # The user can continue the piece again, so it needs no ending.
     options = {"seconds": request.seconds, "bars": request.bars, "end": "cut"}
     return _with_file(document, request, model, score, options, later_notes=later_notes)
 
 
 def _seconds_of_bars(beats: Beats, begin: float, count: int) -> float:
-    """Return the seconds of ``count`` bars from ``begin``. Raise :class:`Refused` if they are too
-    long."""
+    """Return the seconds of ``count`` bars from ``begin``; refuse too long ones."""
     line = beats.bar_line(beats.quarters(begin), count)
     seconds = beats.seconds(line) - begin
     if seconds > 2 * LONGEST:

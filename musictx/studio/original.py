@@ -103,8 +103,7 @@ def _omitted_marks(meters: Iterable[Meter], keys: Iterable[Key]) -> list[str]:
 
 def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list]]:
     """Return (track id, controller number, rows of (seconds, value)) for each controller of the
-    MIDI file that :func:`write` returns; empty without an opened file ``data``. The sustain pedal
-    is left out, since the document has it."""
+    file of :func:`write` except the pedal; empty without an opened file ``data``."""
     file = write(document, data) if data else WrittenFile(b"")
     if not file.tracks:
         return []
@@ -233,9 +232,8 @@ def _write_mixer(data: bytes, tracks: Sequence[Sequence[Track]], initial: Docume
 
 
 def set_controllers(data: bytes, values: Mapping[int, Mapping[int, int]]) -> bytes:
-    """Return the MIDI file ``data`` with these ``values`` ({part: {controller number: value}}) of
-    controllers at its beginning. Others of these controllers, up to the first note of the part, are
-    removed."""
+    """Return the MIDI file ``data`` with ``values`` ({part: {controller number: value}}) set at its
+    beginning. Other values of these controllers up to the first note of the part are removed."""
     document = MidiFile(data)
     events = document.file.events
     note_ons = events[(events["status"] >> 4 == 9) & (events["b"] > 0)]

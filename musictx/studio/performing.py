@@ -1,5 +1,4 @@
-"""Composes one take as the commands do, publishes its notes and progress, and converts its results
-into proposals."""
+"""Composes one take with the functions of the commands, and publishes its notes and progress."""
 
 from __future__ import annotations
 
@@ -41,8 +40,7 @@ class TakeComposer:
         self._progress_time, self._notes_time = 0.0, 0.0
 
     def results(self) -> Iterator[tuple[Proposal, Score]]:
-        """Yield each proposal once it is finished, with its music. Raise :class:`Cancelled` if the
-        take is stopped."""
+        """Yield each finished proposal with its music; raise :class:`Cancelled` if stopped."""
         for index, sample in self._samples():
             self._flush()
             end = sample.seam + sample.seconds
@@ -160,8 +158,7 @@ def proposal_of(
 ) -> Proposal:
     """Return the finished proposal ``number`` with the result ``score``, whose new music ends at
     ``end`` seconds. It adds the notes of the result and removes those of the input file, except the
-    notes that stay in every result. A composed note is added even if it equals a removed one, since
-    another proposal may have removed that."""
+    notes that stay in every result. Composed notes are added even if they equal removed ones."""
     file_counts, fixed_counts = note_counts(source.score), note_counts(source.fixed_score)
     kept = Counter[NoteKey]()
     rows: list[Note] = []

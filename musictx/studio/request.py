@@ -74,9 +74,8 @@ def parse_request(
 ) -> tuple[Request, Model]:
     """Return the request of a page, from its JSON ``data``, and the model that composes it.
 
-    The model is by default chosen by the kind of ``music``, and the selection ends at ``duration``
-    seconds. Raise :class:`Refused` if a field is invalid. Options of the command are not checked
-    here, but by :meth:`Request.config`."""
+    By default the model is chosen by the kind of ``music``, and the selection ends at ``duration``
+    seconds. Raise :class:`Refused` for an invalid field, except options of the command."""
     from musictx.apps.results import fresh_seed  # imports torch
 
     fields = {name: value for name, value in data.items() if value is not None}

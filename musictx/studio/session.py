@@ -57,8 +57,6 @@ class Session:
         self.document, self._done, self._length = store.load(folder / store.DATABASE)
         self.takes = Takes(folder)  # only the composer changes them
 
-    # ------------------------------------------------------------------------------ operations
-
     def apply(self, change: Change, revision: Any) -> dict[str, Any]:
         """Apply a change of a page, and return :func:`.exchange.derived_json`. Raise
         :class:`Refused`, without changing anything, if the document has another ``revision`` than
@@ -72,8 +70,7 @@ class Session:
             return exchange.derived_json(self.document) | self._undo_state()
 
     def _undo_or_redo(self, word: str, revision: Any) -> dict[str, Any]:
-        """Undo the last operation, or redo the one that was undone last (``word``: "undo" or
-        "redo"), and return the document as JSON."""
+        """Undo the last operation, or redo the last undone one, and return the document as JSON."""
         with self.locked_folder():
             document, is_undo = self.document_at(revision), word == "undo"
             if self._done == (0 if is_undo else self._length):
@@ -102,8 +99,7 @@ class Session:
             yield self.folder
 
     def document_at(self, revision: Any) -> Document:
-        """Return the document. Raise :class:`Refused` if it has another ``revision`` (409), or
-        ``revision`` is not an integer."""
+        """Return the document; raise :class:`Refused` (409) if it has another ``revision``."""
         document = self.document
         if type(revision) is not int:
             raise Refused(f"revision={shown(revision)}: expected the piece's, a whole number")
@@ -111,8 +107,6 @@ class Session:
             sentence = "another page has changed this music; it is loaded again"
             raise Refused(sentence, 409, revision=document.revision)
         return document
-
-    # --------------------------------------------------------------------------------- answers
 
     def json(self) -> dict[str, Any]:
         """Return the document as JSON for a page, without takes."""
@@ -142,8 +136,8 @@ class Sessions:
         remove_partial(folder)
 
     def create(self, document: Document, data: bytes = b"", suffix: str = ".mid") -> Session:
-        """Create a session of ``document``. ``data`` is the content of the file that it was read
-        from (b"": none), and ``suffix`` the ending of its name."""
+        """Create a session of ``document``, which was read from the file ``data`` (b"": none), whose
+        name ends in ``suffix``."""
         while True:
             name = f"{datetime.now():%Y%m%d}-{_slug(document.name)}-{secrets.token_hex(2)}"
             if not (self.folder / name).exists() and not (self.folder / DELETED / name).exists():

@@ -61,8 +61,7 @@ def load(path: Path) -> tuple[Document, int, int]:
 
 
 def summary(path: Path) -> dict[str, Any]:
-    """Return the entry of a session in the list of sessions, as JSON. Raise :class:`Refused` (404)
-    if it is damaged."""
+    """Return the entry in the list of sessions, as JSON. Raise :class:`Refused` if damaged."""
     with _read(path) as database:
         name, changed, notes, duration = database.execute(_SUMMARY).fetchone()
         name, changed = str(json.loads(name)), str(json.loads(changed))
@@ -79,9 +78,8 @@ def operation(path: Path, number: int, *, inverse: bool) -> Any:
 def write(path: Path, old: Document, change: Change, done: int, is_new: bool) -> Document:
     """Return ``old`` with ``change`` applied, and write it to the database.
 
-    After it, ``done`` operations are applied. A change that ``is_new`` becomes the last operation
-    of the history, and operations that were undone are deleted. Raise :class:`WriteError`, without
-    changing anything, if writing fails."""
+    Then ``done`` operations are applied. A change that ``is_new`` becomes the last operation of the
+    history; undone operations are deleted. :class:`WriteError` means that nothing was changed."""
     document = old.copy()
     inverse = document.apply(change)
     names = [name for name in FIELDS if getattr(document, name) != getattr(old, name)]

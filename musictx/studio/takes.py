@@ -116,8 +116,7 @@ class Takes(dict[int, Take]):
         self.last_number = max((int(name[0]) for name in names if name), default=0)
 
     def proposal(self, take: int, number: Any) -> tuple[Take, Proposal]:
-        """Return a take and its finished proposal of this ``number``. Raise :class:`Refused` (404)
-        if there is none."""
+        """Return a take and its finished proposal ``number``, or raise :class:`Refused` (404)."""
         if take in self:
             for proposal in self[take].proposals:
                 if proposal.number == number and proposal.state == "done":
@@ -154,12 +153,13 @@ def acceptance_change(document: Document, take: int, proposal: Proposal, label: 
     """Return the change that adds the notes of ``proposal`` of this ``take`` (its number), and
     removes the notes that it replaces.
 
-    A proposal of the same take that was accepted earlier is taken out: its notes are removed, and
+    The previously accepted proposal of the take, if any, is taken out: its notes are removed, and
     the notes that it had replaced return, unless this proposal or another take also replaces them.
     Locked notes stay. Tracks that lose all their notes are removed if the proposal has new tracks.
     """
-    previous = [row for row in document.accepted if row.take == take]
-    previous_numbers = {n for row in previous for n in range(row.first, row.first + row.note_count)}
+    nothing = Accepted(take, proposal=0, first=0, note_count=0)
+    previous = next((row for row in document.accepted if row.take == take), nothing)
+    previous_numbers = set(range(previous.first, previous.first + previous.note_count))
     replaced_numbers = set(proposal.removes)
     removed = (previous_numbers | replaced_numbers) & (document.notes.keys() - document.locked)
     returning, tracks = _find_returning(document, previous, proposal)
@@ -180,11 +180,11 @@ def acceptance_change(document: Document, take: int, proposal: Proposal, label: 
     replaced = [(number, *document.notes[number]) for number in sorted(removed - previous_numbers)]
     absent = {note[0]: note for row in document.accepted for note in row.replaced}
     replaced += [note for number, note in absent.items() if number in replaced_numbers]
-    old_tracks = [track for row in previous for track in row.removed_tracks] + [*document.tracks]
+    old_tracks = (*previous.removed_tracks, *document.tracks)
     removed_tracks = tuple(track for track in old_tracks if track not in tracks)
     numbers = take, proposal.number, document.next_id, len(added)
     accepted = {Accepted(*numbers, tuple(replaced), removed_tracks)}
-    for row in document.accepted - {*previous}:  # must not return notes of the previous proposal
+    for row in document.accepted - {previous}:  # must not return notes of the previous proposal
         notes = tuple(note for note in row.replaced if note[0] not in previous_numbers)
         accepted.add(row._replace(replaced=notes))
     return Change(
@@ -198,25 +198,20 @@ def acceptance_change(document: Document, take: int, proposal: Proposal, label: 
 
 
 def _find_returning(
-    document: Document, previous: list[Accepted], proposal: Proposal
+    document: Document, previous: Accepted, proposal: Proposal
 ) -> tuple[list[NumberedNote], tuple[Track, ...]]:
-    """Return the notes that return when ``proposal`` takes the place of the ``previous`` ones of
-    its take, and the tracks of the document followed by the tracks that return.
+    """Return the notes that return when ``proposal`` takes the place of the ``previous`` one of its
+    take, and the tracks of the document followed by the tracks that return.
 
-    A note that a previous proposal had replaced returns unless the new proposal or another take
-    replaces it, or its track was deleted. A removed track returns if a returning note, or a note of
-    the new proposal, needs it."""
-    other_takes = document.accepted - {*previous}
+    A note that the previous proposal had replaced returns unless the new proposal or another take
+    replaces it, or its track was deleted. A removed track returns if a note needs it."""
+    other_takes = document.accepted - {previous}
     unwanted = {*proposal.removes, *(note[0] for row in other_takes for note in row.replaced)}
     present = {track.id for track in document.tracks}
-    previous_tracks = {t.id: t for row in previous for t in row.removed_tracks}
+    previous_tracks = {track.id: track for track in previous.removed_tracks}
     removed_tracks = {t.id: t for row in other_takes for t in row.removed_tracks} | previous_tracks
-    notes = [
-        note
-        for row in previous
-        for note in row.replaced
-        if note[0] not in unwanted and note[5] in present | removed_tracks.keys()
-    ]
+    tracks = present | removed_tracks.keys()
+    notes = [note for note in previous.replaced if note[0] not in unwanted and note[5] in tracks]
     needed = {note[5] for note in notes}
     needed |= {row[4] for row in proposal.notes} & previous_tracks.keys()
     returning = tuple(removed_tracks[number] for number in sorted(needed - present))
@@ -229,8 +224,9 @@ def _add_tracks(
     """Return ``tracks`` with the ``new_tracks`` of a proposal, and {id in the proposal: id in the
     document}. Tracks whose ids are ``reusable`` have lost their notes: such a track is used instead
     of a new one with the same name and instrument."""
-    unused = [track for track in tracks if track.id in reusable]
-    all_tracks, ids = list(tracks), {track.id: track.id for track in tracks}
+    all_tracks = list(tracks)
+    unused = [track for track in all_tracks if track.id in reusable]
+    ids = {track.id: track.id for track in all_tracks}
     for new in (Track(**row) for row in new_tracks):
         track = next((track for track in unused if track.instrument == new.instrument), None)
         if track is not None:

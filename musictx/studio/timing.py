@@ -39,8 +39,7 @@ class Timing:
 
 
 def timings(document: Document) -> list[Timing]:
-    """Return the timing at the beginning and at each change. The first key is that of the
-    beginning, even if its mark is later."""
+    """Return the timing at the beginning, with the first key of the piece, and at each change."""
     clock = document.clock
     tempos, meters, keys = clock.tempos.tolist(), clock.meters.tolist(), document.keys
     bar_1 = pickup = 0.0

@@ -1,8 +1,5 @@
-"""Training from the page: one ``musictx train`` at a time, in a separate process.
-
-The page shows the state that is in the files of the run. So it can show and resume a training even
-after the studio was stopped or killed.
-"""
+"""Training from the page: one ``musictx train`` at a time, in a separate process. Its state is read
+from the files of the run, so it can be resumed even after the studio was stopped or killed."""
 
 from __future__ import annotations
 
@@ -44,9 +41,8 @@ STOPPED = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
 
 
 def summary_of(folder: str) -> dict[str, Any]:
-    """Describe a folder of music as JSON: the number of ``files``, and how many of them were
-    ``read``; of these, how many keep to their beats, and the notes a second; the estimated hours of
-    all files; and the nearest model, and why."""
+    """Describe a folder of music as JSON: the number of its files, estimated hours, how many files
+    were read, and of these the number on beats, notes a second, and the nearest model."""
     contents = contents_of([folder])
     model, why = nearest_model(contents)
     seconds = max(contents.seconds, 1e-9)
@@ -197,8 +193,7 @@ class Training:
         return None
 
     def _pid(self) -> int | None:
-        """Return the process id of the running training, which a killed studio may have started;
-        ``None`` if none is running."""
+        """Return the id of the running process, even of a killed studio; ``None`` without one."""
         if self._process is not None:
             return self._process.pid if self._process.poll() is None else None
         current = self._current()
