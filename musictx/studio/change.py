@@ -55,11 +55,7 @@ NumberedNote = Annotated[
 #: Tempo (seconds, quarter notes a minute), meter (seconds, numerator, denominator) and key
 #: (seconds, sharps or -flats, minor) allow the extreme values that files may have.
 Tempo = tuple[Seconds, Annotated[float, Field(ge=1e-9, le=1e12, allow_inf_nan=False)]]
-Meter = tuple[
-    Seconds,
-    Annotated[int, Field(ge=1, le=255)],
-    Annotated[int, Field(ge=1, le=65_535)],
-]
+Meter = tuple[Seconds, Annotated[int, Field(ge=1, le=255)], Annotated[int, Field(ge=1, le=65_535)]]
 Key = tuple[Seconds, Annotated[int, Field(ge=-128, le=127)], bool]
 #: (seconds, value of the sustain pedal, track id)
 Pedal = tuple[Seconds, Byte, TrackId]

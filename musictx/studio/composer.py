@@ -93,7 +93,7 @@ class Composer:
             take = Take(
                 id=number,
                 task=request.task,
-                label=label(request, document.clock),
+                label=label(request, document.beats),
                 seed=request.seed,
                 model=model.name,
                 begin=request.begin,

@@ -61,8 +61,7 @@ class Document:
         return max((end for _, end, *_ in self.notes.values()), default=0.0)
 
     @property
-    def clock(self) -> Beats:
-        """Its beats and bars."""
+    def beats(self) -> Beats:
         return Beats(Score(tempos=self.tempos, meters=self.meters))  # type: ignore[arg-type]
 
     def rows(self, numbers: Iterable[int] | None = None) -> list[NumberedNote]:

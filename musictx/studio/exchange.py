@@ -135,14 +135,14 @@ def read_controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int
     """Return {(part, controller number): rows of (seconds, value)} of the MIDI file ``data``, of
     format 0 or 1 and not in RIFF. If a MIDI track has no notes on the channel of a message, the
     message applies to all parts on that channel."""
-    document = MidiFile(data)
+    file = MidiFile(data)
     values: defaultdict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
-    for track, chunk in enumerate(document.chunks):
+    for track, chunk in enumerate(file.chunks):
         for tick, _, body, _ in messages(chunk):
             if body[0] >> 4 == 0xB:
                 status, number, value = body
-                for part in document.parts.parts_controlled_at(track * 16 + status % 16):
-                    time = float(document.clock.seconds(tick))
+                for part in file.parts.parts_controlled_at(track * 16 + status % 16):
+                    time = float(file.clock.seconds(tick))
                     values[part, number].append((time, value))
     return {key: sorted(rows, key=lambda row: row[0]) for key, rows in values.items()}
 
@@ -232,7 +232,7 @@ def music_of(document: Document) -> str:
     notes["velocity"] = 1
     score = Score(notes=notes, tempos=document.tempos)  # type: ignore[arg-type]
     if 0 < len(score) < FEWEST:
-        exact = exact_share(document.clock.quarters(notes["start"])) == 1
+        exact = exact_share(document.beats.quarters(notes["start"])) == 1
         return "beats" if exact else "free"
     return "beats" if grid_of(score).kind == "grid" else "free"
 
@@ -240,7 +240,7 @@ def music_of(document: Document) -> str:
 def closest_grid(document: Document) -> str:
     """Return the value of ``quantise`` whose grid fits best: "16" (sixteenths), "8t" (triplets)."""
     starts = np.array([values[0] for values in document.notes.values()])
-    onsets = document.clock.quarters(starts)
+    onsets = document.beats.quarters(starts)
 
     def share_near(lines_per_quarter: int) -> float:
         positions = onsets * lines_per_quarter
@@ -326,14 +326,14 @@ def _marks_between(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
 def beats_json(document: Document) -> list[tuple[float, int, int]]:
     """Return (seconds, bar, beat) of every beat up to :data:`BARS_AFTER_END` bars after the end of
     the piece. Beats and bars count from 1; a pick-up is bar 0."""
-    clock = document.clock
+    beats = document.beats
     end = max([document.duration, *(time for time, _ in document.markers)])  # a chart has no notes
-    last = clock.bar(clock.quarters(end))[0] + BARS_AFTER_END
+    last = beats.bar(beats.quarters(end))[0] + BARS_AFTER_END
     rows: list[tuple[float, int, int]] = []
-    bar = 1 - clock.pickup
-    begins = clock.meter_at.tolist()
+    bar = 1 - beats.pickup
+    begins = beats.meter_at.tolist()
     stops = [*begins[1:], math.inf]
-    counts, lengths = clock.meters["numerator"].tolist(), clock.bar_quarters.tolist()
+    counts, lengths = beats.meters["numerator"].tolist(), beats.bar_quarters.tolist()
     for begin, stop, count, length in zip(begins, stops, counts, lengths):
         line = begin
         while line < stop - 1e-6 and bar <= last and len(rows) < MOST_BEATS:
@@ -341,5 +341,5 @@ def beats_json(document: Document) -> list[tuple[float, int, int]]:
             rows += [(q, bar, beat) for beat, q in enumerate(quarters, 1) if q < stop - 1e-6]
             bar += 1
             line = begin + round((line - begin) / length + 1) * length
-    seconds = clock.seconds(np.array([row[0] for row in rows])).tolist()
+    seconds = beats.seconds(np.array([row[0] for row in rows])).tolist()
     return [(time, bar, beat) for time, (_, bar, beat) in zip(seconds, rows)]

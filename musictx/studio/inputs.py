@@ -106,7 +106,7 @@ def prepare(document: Document, request: Request, model: Model) -> Input:
 
 def _new_piece(document: Document, request: Request, model: Model) -> Input:
     """Return the input of a new piece, which starts at the first bar line after the last note."""
-    beats, begin = document.clock, 0.0
+    beats, begin = document.beats, 0.0
     if document.notes:
         begin = beats.seconds(beats.bar_line(beats.quarters(document.duration)))
     seconds = request.seconds
@@ -159,7 +159,7 @@ def _new_parts(document: Document, request: Request, model: Model) -> Input:
         raise Refused("there are no notes here to compose to; draw some, or begin with a new piece")
     parts = _part_tracks(document, request)
     names = ",".join(parts)
-    if not model.programs:
+    if not model.has_programs:
         raise Refused(
             f"the model {model.name} writes no {names} to other tracks; choose one that keeps "
             "instruments apart, such as song"
@@ -216,7 +216,7 @@ def _gap(document: Document, request: Request, model: Model) -> Input:
     drums = {track.id for track in document.tracks if track.drum}
     if request.tracks is None:
         selected_tracks -= drums
-    elif selected_tracks & drums and not model.programs:
+    elif selected_tracks & drums and not model.has_programs:
         raise Refused(f"the model {model.name} writes no drums; leave their track out")
     inside = {n: note[4] for n, note in document.notes.items() if starts_inside(note, begin, end)}
     staying, locked_tracks = _choose_staying(document, request, inside, selected_tracks)
@@ -284,7 +284,7 @@ def _choose_staying(
     :class:`Refused` if every note would stay."""
     inside = {number: track for number, track in inside.items() if track in selected_tracks}
     unlocked = [number for number in inside if number not in document.locked]
-    bars = bar_range(request, document.clock)
+    bars = bar_range(request, document.beats)
     if inside and not unlocked:
         raise Refused(
             f"all notes selected in {bars} are locked; unlock some of them, or select more"

@@ -45,15 +45,15 @@ HIDDEN_PATH = "PATH/TO/"
 class Model:
     """A model folder.
 
-    option       the value of the option ``model`` for a command run in the folder of the takes
-    four_voices  whether it writes chorales
-    controls     whether it has controls, fills gaps and accompanies
-    programs     whether it keeps instruments and drums apart
-    bpm          the nominal tempo of its beats; None: its tokens count seconds
-    chords       whether it follows chords in markers
-    suits        the kinds of music (:func:`~musictx.studio.exchange.music_of`) for which it is the
-                 default model
-    steering     {control: rank correlation of requested and measured values}, from its card
+    option        the value of the option ``model`` for a command run in the folder of the takes
+    four_voices   whether it writes chorales
+    has_controls  whether it has controls; such a model also fills gaps and accompanies
+    has_programs  whether it keeps instruments and drums apart
+    bpm           the nominal tempo of its beats; None: its tokens count seconds
+    has_chords    whether it follows chords in markers
+    suits         the kinds of music (:func:`~musictx.studio.exchange.music_of`) for which it is the
+                  default model
+    steering      {control: rank correlation of requested and measured values}, from its card
     """
 
     name: str
@@ -62,10 +62,10 @@ class Model:
     title: str
     sentence: str
     four_voices: bool
-    controls: bool
-    programs: bool
+    has_controls: bool
+    has_programs: bool
     bpm: float | None
-    chords: bool
+    has_chords: bool
     suits: tuple[str, ...] = ()
     steering: Mapping[str, float] = field(default_factory=dict)
     device: str = "auto"
@@ -87,10 +87,10 @@ class Model:
             title=title or name,
             sentence=sentence or "A model of your own.",
             four_voices=options.get("name") == FOUR_VOICES,
-            controls=bool(options.get("controls")),
-            programs=options.get("tracks") == "programs",
+            has_controls=bool(options.get("controls")),
+            has_programs=options.get("tracks") == "programs",
             bpm=tokens.clock(Score()).tempo if tokens is not None and tokens.beats else None,
-            chords=bool(getattr(tokens, "chords", False)),
+            has_chords=bool(getattr(tokens, "chords", False)),
             steering=steering,
             device=device,
         )
@@ -113,14 +113,14 @@ class Model:
     def tasks(self) -> tuple[str, ...]:
         if self.four_voices:
             return ("new", "continue", "replace", "harmonise")
-        return TASKS[:5] if self.controls else TASKS[:2]
+        return TASKS[:5] if self.has_controls else TASKS[:2]
 
     @property
     def followed_controls(self) -> tuple[str, ...]:
         """The controls that it follows. All models but those of chorales have a density."""
         if self.four_voices:
             return ()
-        names = CONTROLS if self.controls else ("density",)
+        names = CONTROLS if self.has_controls else ("density",)
         return tuple(name for name in names if name not in self.ignored_controls)
 
     @property
@@ -139,7 +139,7 @@ class Model:
             "ignores": [options_json()[name]["label"] for name in self.ignored_controls],
             "suits": list(self.suits),
             "beats": self.bpm is not None,
-            "chords": self.chords,
+            "chords": self.has_chords,
         }
 
 

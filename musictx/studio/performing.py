@@ -148,7 +148,7 @@ class TrackMap:
         """Return the key of the track of a finished ``note``, as ``Event.track`` has it: in a new
         piece by a model that keeps programs apart, its program; else its track of the file."""
         *_, program, drum, track = note
-        if self._source.request.task == "new" and self._source.model.programs:
+        if self._source.request.task == "new" and self._source.model.has_programs:
             return DRUMS if drum else int(program)
         return int(track)
 

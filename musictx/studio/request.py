@@ -95,7 +95,7 @@ def parse_request(
     return replace(request, seconds=seconds), model
 
 
-def label(request: Request, clock: Beats) -> str:
+def label(request: Request, beats: Beats) -> str:
     """Return a short description of the request for the user."""
     length = f"{request.seconds or 0:g} s"
     if request.bars is not None:
@@ -105,14 +105,14 @@ def label(request: Request, clock: Beats) -> str:
     if request.task == "continue":
         return f"continue for {length}"
     if request.task == "vary":
-        return f"vary {bar_range(request, clock)}, {100 * request.keep:.0f} % kept"
-    return f"{request.task} {bar_range(request, clock)}"
+        return f"vary {bar_range(request, beats)}, {100 * request.keep:.0f} % kept"
+    return f"{request.task} {bar_range(request, beats)}"
 
 
-def bar_range(request: Request, clock: Beats) -> str:
+def bar_range(request: Request, beats: Beats) -> str:
     """Return the selected bars in words, such as "bars 2 to 3"; a pick-up is bar 0."""
-    first = clock.bar_at(request.begin) - clock.pickup
-    last = max(clock.bar_at(request.end, ends=True) - clock.pickup, first)
+    first = beats.bar_at(request.begin) - beats.pickup
+    last = max(beats.bar_at(request.end, ends=True) - beats.pickup, first)
     return f"bar {first}" if first == last else f"bars {first} to {last}"
 
 

@@ -40,7 +40,7 @@ class Timing:
 
 def timings(document: Document) -> list[Timing]:
     """Return the timing at the beginning, with the first key of the piece, and at each change."""
-    clock = document.clock
+    clock = document.beats
     tempos, meters, keys = clock.tempos.tolist(), clock.meters.tolist(), document.keys
     bar_1 = pickup = 0.0
     if clock.pickup:
@@ -118,18 +118,18 @@ def _change_meter(document: Document, new: Timing, old_pickup: float) -> Marks:
     beats = round(pickup)
     if not beats:
         return ((0.0, *meter), *later)
-    end = document.clock.seconds(4 * beats / new.unit)
+    end = document.beats.seconds(4 * beats / new.unit)
     return ((0.0, beats, new.unit), (float(end), *meter), *later)
 
 
 def _change_tempos(document: Document, tempos: Marks, start: float) -> dict[str, Any]:
     """Return the fields of a change to these ``tempos``, whose times are still in the old tempos.
     Everything from ``start`` seconds on keeps its beat."""
-    old = document.clock
+    old = document.beats
     bpm = np.array([row[1] for row in tempos])
     lengths = np.diff(old.quarters(np.array([row[0] for row in tempos]))) * 60 / bpm[:-1]
     tempos = tuple(zip(np.cumsum([0.0, *lengths]).tolist(), bpm.tolist()))
-    new = replace(document, tempos=tempos).clock
+    new = replace(document, tempos=tempos).beats
 
     def move(times: Iterable[float]) -> list[float]:
         old_times = np.array([*times])

@@ -21,11 +21,7 @@ class FakeComposer:
     def __init__(self, publish, config) -> None:
         self.publish = publish
         self.models = Mock(json=lambda: [{"name": "piano", "tasks": ["new"]}])
-        self.cancelled: list[tuple[str, int]] = []
-        self.closed = False
-
-    def start(self):
-        pass
+        self.start, self.cancel, self.close = (Mock(return_value=None) for _ in range(3))
 
     def submit(self, session, request):
         if request.get("samples", 1) > 8:
@@ -36,12 +32,6 @@ class FakeComposer:
 
     def takes(self, session):
         return [take.json() for take in session.takes.values()]
-
-    def cancel(self, session, number):
-        self.cancelled.append((session.id, number))
-
-    def close(self):
-        self.closed = True
 
 
 def take(number: int, notes, *, removes=(), label="replace", state="done") -> Take:
@@ -58,8 +48,7 @@ async def studio_client(folder, composer=FakeComposer, **options):
     with patch("musictx.studio.app.Composer", composer):
         studio = Studio(config)
     async with TestClient(TestServer(studio.app), headers={"X-Musictx": "1"}) as client:
-        client.studio = studio
-        client.composer, client.sessions = studio.composer, studio.sessions
+        client.studio, client.composer, client.sessions = studio, studio.composer, studio.sessions
         yield client
 
 

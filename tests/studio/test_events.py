@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 
 import pytest
 
@@ -66,5 +67,9 @@ async def test_streams_are_kept_alive_and_end_with_the_studio(client, monkeypatc
     await events(stream, 1)
     async with asyncio.timeout(10):
         assert (await stream.content.readline()).strip() in (b"", b": alive")
+        rendered = threading.Event()
+        rendering = client.studio._sound_thread.submit(rendered.wait, 5)
+        asyncio.get_running_loop().call_later(0.1, rendered.set)
         await client.server.close()
-    assert client.composer.closed
+    assert client.composer.close.called
+    assert rendering.result(), "the event loop waited for it"

@@ -31,8 +31,7 @@ REQUESTS = [
     {"task": "continue", "seconds": 3, "samples": 2, "sampling":
      {"temperature": 1.1, "key": "F#m"}},
     {"task": "continue", "end": 5.0, "bars": 2, "tracks": [0], "quantise": "16"},
-    {"task": "replace", "begin": 3.75, "end": 5.0, "samples": 2, "controls":
-     {"loudness": 70}},
+    {"task": "replace", "begin": 3.75, "end": 5.0, "samples": 2, "controls": {"loudness": 70}},
     {"task": "replace", "begin": 1.1, "end": 2.6, "tracks": [1], "model": "pop"},
     {"task": "vary", "begin": 3.75, "end": 5.625, "keep": 0.4},
     {"task": "accompany", "tracks": [0], "begin": 0, "end": 2, "model": "pop", "samples": 2},
