@@ -39,7 +39,7 @@ CACHED = 6
 class Export:
     """A file to be written from a document.
 
-    version     distinguishes, in the cache, files that the same address had at different times
+    version     changes with the music; the cache has a file for each address and version
     kind        one of :data:`MEDIA_TYPES`
     title       the name of the file, which a picture also shows
     begin, end  the excerpt to write, in seconds; None: from the start, to the end of the piece
