@@ -136,8 +136,8 @@ class Sessions:
         remove_partial(folder)
 
     def create(self, document: Document, data: bytes = b"", suffix: str = ".mid") -> Session:
-        """Create a session of ``document``, which was read from the file ``data`` (b"": none), whose
-        name ends in ``suffix``."""
+        """Create a session of ``document``, which was read from the file ``data`` (b"": none),
+        whose name ends in ``suffix``."""
         while True:
             name = f"{datetime.now():%Y%m%d}-{_slug(document.name)}-{secrets.token_hex(2)}"
             if not (self.folder / name).exists() and not (self.folder / DELETED / name).exists():
