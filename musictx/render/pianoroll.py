@@ -1,9 +1,9 @@
 """Draw a Score as a piano roll, a PNG file: :func:`draw`.
 
-Time runs from left to right, in bars if the notes lie on a beat grid, else in seconds. Pitch runs
-upwards, beside a keyboard. Each part has a colour, which is stronger in louder notes. Long pieces
-wrap into several systems, like lines of text. The drums have a lane below, with a row for each
-instrument of the kit. The same Score always gives the same bytes.
+Time runs from left to right; it is labelled in bars if the notes lie on a beat grid, else in
+seconds. Pitch runs upwards along a keyboard. Each part has a colour; louder notes are darker. Long
+pieces wrap into several systems, as in sheet music. The drums have a lane below, with a row for
+each drum. The same Score always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -31,17 +31,23 @@ SCALE = 2
 #: time, and GAP before the next system.
 LEFT, RIGHT, TOP, AXIS, GAP = 64, 24, 62, 22, 14
 PLOT_WIDTH, KEYBOARD, DRUM_ROW, DRUM_GAP = 1480, 26, 13, 8
-#: Smallest and largest width of a second, in pixels; below the smallest if the piece would need
-#: more than MAX_SYSTEMS otherwise.
+#: Smallest and largest number of pixels per second, and the most systems. A piece that would need
+#: more systems has fewer pixels per second.
 MIN_SECOND_PIXELS, MAX_SECOND_PIXELS, MAX_SYSTEMS = 42.0, 150.0, 12
+#: Largest height of the pitches of a page with one system, and of a system of several.
+SINGLE_HEIGHT, SYSTEM_HEIGHT = 400, 300
+#: Smallest and largest height of a semitone.
+MIN_SEMITONE, MAX_SEMITONE = 4.0, 11.0
 #: Smallest distance in pixels between two vertical lines, and between two labels.
 LINE_PIXELS, LABEL_PIXELS = 12, 64
 
 PAPER, INK, FAINT = (255, 255, 255), (38, 42, 51), (120, 126, 138)
 #: Backgrounds of the rows of white and of black keys: in new music, and in given music.
 ROWS, PRIMER_ROWS = ((250, 251, 253), (241, 243, 248)), ((252, 241, 238), (245, 242, 244))
-OCTAVE, GRID, FINE, TICK = (208, 213, 224), (228, 231, 238), (236, 238, 244), (210, 214, 224)
-SEAM, BLACK_KEY, DRUM = (214, 69, 80), (70, 75, 88), (84, 90, 104)
+#: Colours of lines: between octaves, of axes and keys, at labelled and at other times.
+OCTAVE_LINE, AXIS_LINE = (208, 213, 224), (210, 214, 224)
+LABELLED_LINE, FINE_LINE = (228, 231, 238), (236, 238, 244)
+SEAM_COLOUR, BLACK_KEY, DRUM_COLOUR = (214, 69, 80), (70, 75, 88), (84, 90, 104)
 #: Colours of the parts, in their order; colour-blind readers can tell them apart, too.
 PALETTE: tuple[Colour, ...] = (
     (47, 93, 170),
@@ -67,8 +73,8 @@ def draw(
 ) -> Path:
     """Write the piano roll of ``score`` as a PNG file; return its path.
 
-    The default ``title`` is the name of the file. New music begins at ``seam`` seconds; if it fills
-    a gap, it ends at ``end`` seconds. An empty Score gives an empty roll with the words "no notes".
+    The default ``title`` is the name of the file. New music begins at ``seam`` seconds, and ends at
+    ``end`` seconds if it fills a gap. An empty Score gives an empty roll with the words "no notes".
     No partly written file is left. Raises :class:`~musictx.errors.WriteError` if the file cannot be
     written.
     """
@@ -98,8 +104,8 @@ class Layout:
     colours         the colour of each part, in the order of the tracks, drums last
     systems         number of systems
     system_seconds  seconds in a system
-    second          width of a second
-    semitone        height of a semitone
+    second_width    width of a second
+    row_height      height of a semitone
     low, high       lowest and highest pitch on the page; 0 and -1 if there are only drums
     drums           pitches of the drums that occur, lowest first
     pitch_height    height of all pitches
@@ -121,42 +127,44 @@ class Layout:
         systems = min(math.ceil(duration * MIN_SECOND_PIXELS / PLOT_WIDTH), MAX_SYSTEMS)
         seconds = math.ceil(max(duration / systems - 1e-9, PLOT_WIDTH / MAX_SECOND_PIXELS))
         self.systems, self.system_seconds = systems, float(seconds)
-        self.second = PLOT_WIDTH / seconds
-        semitone = min(max((400 if systems == 1 else 300) / max(high - low + 1, 1), 4.0), 11.0)
-        self.semitone = math.floor(semitone * SCALE) / SCALE
+        self.second_width = PLOT_WIDTH / seconds
+        height = SINGLE_HEIGHT if systems == 1 else SYSTEM_HEIGHT
+        row_height = min(max(height / max(high - low + 1, 1), MIN_SEMITONE), MAX_SEMITONE)
+        self.row_height = math.floor(row_height * SCALE) / SCALE
         self.drums: list[int] = np.unique(score.notes["pitch"][drum]).tolist()
-        self.pitch_height = (high - low + 1) * self.semitone
+        self.pitch_height = (high - low + 1) * self.row_height
         drum_height = len(self.drums) * DRUM_ROW + DRUM_GAP if self.drums else 0
         self.system_height = math.ceil(self.pitch_height) + drum_height + AXIS + GAP
         self.size = LEFT + PLOT_WIDTH + RIGHT, TOP + systems * self.system_height
 
     def x(self, seconds: float, system: int = 0) -> float:
         """Return the position of a time in a system, from the left edge of the page."""
-        return LEFT + (seconds - system * self.system_seconds) * self.second
+        return LEFT + (seconds - system * self.system_seconds) * self.second_width
 
     def y(self, pitch: int, drum: bool = False) -> float:
         """Return the upper edge of the row of ``pitch``, from the top of its system."""
         if drum:
             row = len(self.drums) - 1 - self.drums.index(pitch)
             return math.ceil(self.pitch_height) + DRUM_GAP + row * DRUM_ROW
-        return (self.high - pitch) * self.semitone
+        return (self.high - pitch) * self.row_height
 
     @cached_property
     def times(self) -> list[tuple[float, str]]:
         """(seconds, label or "") of each vertical line: bar lines if the notes lie on the beats of
-        the score, else round numbers of seconds. A pick-up has no label."""
+        the score and bars are wide, else round numbers of seconds. A pick-up has no label."""
         length, beats = self.systems * self.system_seconds, self.score.beats
         bars = beats.bar_lines(float(beats.quarters(length)) + 1e-3)
-        pixels = length * self.second / max(len(bars), 1)
-        bar_step = next((n for n in (1, 2, 4, 8, 16, 32, 64) if n * pixels >= LABEL_PIXELS), 0)
-        if bar_step and grid_of(self.score).on_beats:  # bars from label to label
+        bar_width = length * self.second_width / max(len(bars), 1)
+        # Bars from one label to the next.
+        bar_step = next((n for n in (1, 2, 4, 8, 16, 32, 64) if n * bar_width >= LABEL_PIXELS), 0)
+        if bar_step and grid_of(self.score).on_beats:
             return [
                 (float(second), "" if n % bar_step or n < 0 else f"bar {n + 1}")
                 for n, second in enumerate(beats.seconds(bars), -beats.pickup)
-                if not n % bar_step or pixels >= LINE_PIXELS
+                if not n % bar_step or bar_width >= LINE_PIXELS
             ]
         steps = (0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800)
-        step = next((n for n in steps if n * self.second >= LABEL_PIXELS), 3600)
+        step = next((n for n in steps if n * self.second_width >= LABEL_PIXELS), 3600)
         return [(n * step, _clock(n * step, length)) for n in range(int(length / step + 1e-9) + 1)]
 
 
@@ -181,7 +189,8 @@ class _Canvas:
     def box(
         self, corners: Box, fill: Colour, radius: float = 0, edge: Colour | None = None
     ) -> None:
-        """Draw a filled rectangle, outlined in the colour ``edge``, if it has at least a pixel."""
+        """Draw a filled rectangle, outlined in the colour ``edge``, unless it is smaller than a
+        pixel."""
         left, top, right, bottom = (round(v * SCALE) for v in corners)
         right, bottom = right - 1, bottom - 1  # Pillow includes the last pixel
         if right >= left and bottom >= top:
@@ -211,7 +220,7 @@ def _part_colours(score: Score) -> dict[Part, Colour]:
     table = np.unique(score.notes[["track", "program", "drum"]]).tolist()
     parts = {(track, program * (not drum), drum) for track, program, drum in table}
     ordered = sorted(parts, key=lambda part: (part[2], part))
-    return {p: DRUM if p[2] else PALETTE[i % len(PALETTE)] for i, p in enumerate(ordered)}
+    return {p: DRUM_COLOUR if p[2] else PALETTE[i % len(PALETTE)] for i, p in enumerate(ordered)}
 
 
 def _mix(first: Colour, second: Colour, share: float) -> Colour:
@@ -233,7 +242,9 @@ def _draw_header(layout: Layout, title: str) -> Image.Image:
     """Draw the title, the number of notes, the length, and a legend of the parts."""
     width, score, colours = layout.size[0], layout.score, layout.colours
     canvas = _Canvas(width, TOP)
-    title = " ".join(str(title)[:200].split())  # more has no room and is slow to measure
+    title = " ".join(
+        str(title)[:200].split()
+    )  # longer ones are slow to measure
     while title and canvas.width(title, 19) > width * 0.6:
         title = title[:-2].rstrip("…") + "…"
     canvas.text(LEFT, 30, title, 19, INK, "ls")
@@ -261,57 +272,57 @@ def _draw_system(
     canvas = _Canvas(layout.size[0], layout.system_height)
     bottom = layout.system_height - AXIS - GAP
     start, end = system * layout.system_seconds, (system + 1) * layout.system_seconds
-    new_begin, new_end = (
+    new_left, new_right = (
         layout.x(min(max(second, start), end), system)
         for second in (start if seam is None else seam, end if gap_end is None else gap_end)
     )
-    _draw_rows(canvas, layout, new_begin, new_end)
+    _draw_rows(canvas, layout, new_left, new_right)
     for second, label in layout.times:
         if start - 1e-9 <= second <= end + 1e-9:
             x = layout.x(second, system)
-            canvas.box((x - 0.5, 0, x + 0.5, bottom), GRID if label else FINE)
+            canvas.box((x - 0.5, 0, x + 0.5, bottom), LABELLED_LINE if label else FINE_LINE)
             if label:
-                canvas.box((x - 0.5, bottom, x + 0.5, bottom + 4), TICK)
+                canvas.box((x - 0.5, bottom, x + 0.5, bottom + 4), AXIS_LINE)
                 canvas.text(x, bottom + 7, label, 11.5, FAINT, "ma")
-    canvas.box((LEFT, bottom, LEFT + PLOT_WIDTH, bottom + 1), TICK)
+    canvas.box((LEFT, bottom, LEFT + PLOT_WIDTH, bottom + 1), AXIS_LINE)
     _draw_notes(canvas, layout, system)
     labels = ("primer", "continuation") if gap_end is None else ("", "new")
     if seam is not None and start <= seam <= end:
-        canvas.box((new_begin - 1, 0, new_begin + 1, bottom), SEAM)
+        canvas.box((new_left - 1, 0, new_left + 1, bottom), SEAM_COLOUR)
         for text, anchor, x in zip(labels, ("rt", "lt"), (-6, 6)):
-            canvas.text(new_begin + x, 5, text, 11.5, SEAM, anchor, halo=3)
+            canvas.text(new_left + x, 5, text, 11.5, SEAM_COLOUR, anchor, halo=3)
     if gap_end is not None and start <= gap_end <= end:
-        canvas.box((new_end - 1, 0, new_end + 1, bottom), SEAM)
+        canvas.box((new_right - 1, 0, new_right + 1, bottom), SEAM_COLOUR)
     if not len(layout.score):
         middle = LEFT + PLOT_WIDTH / 2
         canvas.text(middle, layout.pitch_height / 2, "no notes", 16, FAINT, "mm")
     return canvas.finish()
 
 
-def _draw_rows(canvas: _Canvas, layout: Layout, new_begin: float, new_end: float) -> None:
-    """Draw the rows of pitches and drums, tinted left of ``new_begin`` and right of ``new_end``,
+def _draw_rows(canvas: _Canvas, layout: Layout, new_left: float, new_right: float) -> None:
+    """Draw the rows of pitches and drums, tinted left of ``new_left`` and right of ``new_right``,
     with the keyboard and the names of the drums on the left."""
-    left, right, end = LEFT - KEYBOARD - 2, LEFT - 2, LEFT + PLOT_WIDTH
+    left, right, plot_right = LEFT - KEYBOARD - 2, LEFT - 2, LEFT + PLOT_WIDTH
 
     def stripe(top: float, bottom: float, *, dark: bool) -> None:
-        canvas.box((LEFT, top, end, bottom), PRIMER_ROWS[dark])
-        canvas.box((new_begin, top, new_end, bottom), ROWS[dark])
+        canvas.box((LEFT, top, plot_right, bottom), PRIMER_ROWS[dark])
+        canvas.box((new_left, top, new_right, bottom), ROWS[dark])
 
     for pitch in range(layout.low, layout.high + 1):
         top = layout.y(pitch)
-        middle, bottom = top + layout.semitone / 2, top + layout.semitone
+        middle, bottom = top + layout.row_height / 2, top + layout.row_height
         is_black = pitch % 12 in (1, 3, 6, 8, 10)
         stripe(top, bottom, dark=is_black)
         if is_black:
             canvas.box((left, top, left + KEYBOARD * 0.62, bottom), BLACK_KEY)
-            canvas.box((left + KEYBOARD * 0.62, middle - 0.25, right, middle + 0.25), TICK)
+            canvas.box((left + KEYBOARD * 0.62, middle - 0.25, right, middle + 0.25), AXIS_LINE)
         elif pitch % 12 in (0, 5):  # C and F: no black key separates them from the key below
-            canvas.box((left, bottom - 0.25, right, bottom + 0.25), TICK)
+            canvas.box((left, bottom - 0.25, right, bottom + 0.25), AXIS_LINE)
         if pitch % 12 == 0:
-            canvas.box((LEFT, bottom - 0.5, end, bottom + 0.5), OCTAVE)
+            canvas.box((LEFT, bottom - 0.5, plot_right, bottom + 0.5), OCTAVE_LINE)
             canvas.text(left - 5, middle, f"C{pitch // 12 - 1}", 11.5, FAINT, "rm")
     for x in (left, right):
-        canvas.box((x - 0.5, 0, x + 0.5, layout.pitch_height), TICK)
+        canvas.box((x - 0.5, 0, x + 0.5, layout.pitch_height), AXIS_LINE)
     for number, pitch in enumerate(layout.drums):
         top = layout.y(pitch, drum=True)
         stripe(top, top + DRUM_ROW, dark=number % 2 == 1)
@@ -340,4 +351,4 @@ def _draw_notes(canvas: _Canvas, layout: Layout, system: int) -> None:
         else:
             right = layout.x(min(end, system_end), system)
             right = max(right - 0.5, left + 2)  # separates repeated notes, shows the shortest ones
-            canvas.box((left, top, right, top + layout.semitone), fill, 2.5, edge)
+            canvas.box((left, top, right, top + layout.row_height), fill, 2.5, edge)

@@ -53,7 +53,7 @@ def _playhead(layout: pianoroll.Layout) -> str:
     for system in range(layout.systems):
         begin = system * layout.system_seconds
         end = begin + layout.system_seconds
-        x = f"{layout.x(0):.1f}+(t-{begin})*{layout.second:.3f}"
+        x = f"{layout.x(0):.1f}+(t-{begin})*{layout.second_width:.3f}"
         y = pianoroll.TOP + system * layout.system_height
         when = f"gte(t,{begin})*lt(t,{end})"
         filters.append(f"[{scene}][b{system}]overlay=x='{x}':y={y}:enable='{when}'[s{system}]")

@@ -13,7 +13,7 @@ def colours(score, **options):
 
     def colour(second, pitch, drum=False):
         system = int(second // layout.system_seconds)
-        middle = layout.y(pitch, drum) + (DRUM_ROW if drum else layout.semitone) / 2
+        middle = layout.y(pitch, drum) + (DRUM_ROW if drum else layout.row_height) / 2
         x, y = int(layout.x(second, system)), int(TOP + system * layout.system_height + middle)
         return np.array(picture.getpixel((x, y)), int)
 
@@ -37,7 +37,7 @@ def test_the_file_is_a_png_of_the_layouts_size_and_repeats_to_the_byte(tmp_path)
 def test_notes_stand_at_their_time_and_pitch_and_nowhere_else():
     shortest = [(8, 8 + seconds, pitch) for pitch in (0, 127) for seconds in (0.0, 0.02)]
     score = of((1, 2, 60), (3, 3.5, 72), (3, 6, 40), *shortest)
-    colour, edge = colours(score), 8 + 1 / Layout(score).second
+    colour, edge = colours(score), 8 + 1 / Layout(score).second_width
     for place in ((1.05, 60), (1.95, 60), (3.05, 72), (4.5, 40), (edge, 0), (edge, 127)):
         assert not is_paper(colour(*place)), place
     for place in ((0.9, 60), (2.1, 60), (1.5, 61), (1.5, 59), (3.6, 72), (6.1, 40)):
