@@ -19,35 +19,35 @@ from musictx.model.features.base import Feature
 
 @dataclass
 class Predictions:
-    """``K`` ids that may follow each of (B, T) ids. The state of a feature; subclasses add fields.
+    """``K`` ids that may follow each of (B, T) ids: the state of a feature. Subclasses add fields.
 
-    ids    (B, T, K): the predicted ids; 0: none
-    trust  (B, T, K): the class of confidence in each
-    field  (B, T): the field of its group to which the next id belongs; 0 for tokens without groups
+    ids         (B, T, K): the predicted ids; 0: none
+    confidence  (B, T, K): the class of confidence in each
+    field       (B, T): the number of the next id in its group; 0 for tokens without groups
     """
 
     ids: Tensor
-    trust: Tensor
+    confidence: Tensor
     field: Tensor
 
 
-class Predicted(Feature):
-    """Scores of predicted ids.
+class PredictionFeature(Feature):
+    """A feature that scores predicted ids.
 
     classes  the number of classes of confidence
-    scores   (fields * K * classes, width): by field, number of the id (0 to K - 1), class
+    scores   (fields * K * classes, width): a vector for each field, number of the prediction (0 to
+             K - 1) and class, whose product with the output of the layers is the score
     """
 
     classes: int
     scores: nn.Parameter
 
-    def score(self, logits: Tensor, x: Tensor, seen: Predictions) -> Tensor:
-        """``logits`` (B, T, vocab) plus the scores of the predicted ids."""
-        row = self._by_class(seen) + seen.field[..., None] * (seen.ids.shape[2] * self.classes)
-        scores = F.linear(x, self.scores.flatten(0, -2)).float().gather(2, row) * (seen.ids > 0)
-        return logits.scatter_add(2, seen.ids, scores.to(logits.dtype))
+    def score(self, logits: Tensor, x: Tensor, state: Predictions) -> Tensor:
+        row = self._rows(state) + state.field[..., None] * (state.ids.shape[2] * self.classes)
+        scores = F.linear(x, self.scores.flatten(0, -2)).float().gather(2, row) * (state.ids > 0)
+        return logits.scatter_add(2, state.ids, scores.to(logits.dtype))
 
-    def _by_class(self, seen: Predictions) -> Tensor:
-        """The row of each predicted id in a table by number and class: (B, T, K)."""
-        number = torch.arange(seen.ids.shape[2], device=seen.ids.device)
-        return seen.trust + number * self.classes
+    def _rows(self, state: Predictions) -> Tensor:
+        """The row of each prediction in a table by number and class: (B, T, K)."""
+        number = torch.arange(state.ids.shape[2], device=state.ids.device)
+        return state.confidence + number * self.classes
