@@ -66,9 +66,8 @@ class KVCache:
         self._keys = torch.zeros(shape, dtype=dtype, device=device)
         self._values = torch.zeros(shape, dtype=dtype, device=device)
         # The id and the coordinates of each token, with the dimensions of the other buffers.
-        self._tokens = torch.zeros(
-            (1, rows, 1 + coordinates, slots, 1), dtype=torch.int64, device=device
-        )
+        shape = (1, rows, 1 + coordinates, slots, 1)
+        self._tokens = torch.zeros(shape, dtype=torch.int64, device=device)
         self._offset = 0  # slot of the oldest token
         self._next_layer = 0
         self._pending = 0  # tokens of the current pass

@@ -17,8 +17,6 @@ labels, so layers with it use the ``reference`` implementation.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 
@@ -29,11 +27,11 @@ from musictx.attention.terms import FURTHER, Axis, Positions, Terms
 
 
 class TwoD(Huang):
-    """Huang's tables by order, and in the ``first_layers`` a table for each further axis:
-    ``time_tables``, ``pitch_tables``, ``voice_tables``.
+    """Huang's tables by order, and in the first ``first_layers`` layers a table for each further
+    axis: ``time_tables``, ``pitch_tables``, ``voice_tables``.
 
-    A time table has a row for each distance below ``max_time``, in steps of the vocabulary; longer
-    distances share the last row. The other tables have a row for each possible difference.
+    A time table has a row for each distance below ``max_time`` steps; longer distances share the
+    last row. The other tables have a row for each possible difference.
     """
 
     def __init__(
@@ -71,8 +69,8 @@ class TwoD(Huang):
             assert isinstance(tables, nn.ParameterList)
             if layer < len(tables):
                 low, high = self._bounds(name)
-                axis = Axis(table=tables[layer], low=low, high=high, coordinate=FURTHER + n)
-                axes.append(replace(axis, labels=self._reader(name).labels))
+                labels = self._reader(name).labels
+                axes.append(Axis(tables[layer], None, low, high, FURTHER + n, labels))
         return Terms(self.scale, tuple(axes))
 
     def _reader(self, name: str) -> Reader:
