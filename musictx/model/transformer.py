@@ -68,6 +68,11 @@ class MusicTransformer(nn.Module):
             if hasattr(self, name):
                 problem = "is listed twice, or is the name of another module"
                 raise ConfigError(f"model.features: {name} {problem}")
+            for method in ("disturb", "add_to_output"):
+                is_own = getattr(feature_type, method) is not getattr(Feature, method)
+                if is_own and self.config.group > 1:
+                    problem = f"has {method}, which networks with groups of ids do not call"
+                    raise ConfigError(f"model.features: {name} {problem}")
             feature = feature_type(self.config.vocab_size, self.config.width, **arguments)
         except (AttributeError, TypeError) as error:  # in a user's own class
             message = f"model.features={options['name']}: cannot be created ({reason(error)})"
