@@ -51,8 +51,13 @@ class MusicTransformer(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
-        #: Runs the layers once for each group of ids.
-        self.cascade = _cascade(config.group, config.width) if config.group > 1 else None
+        #: Runs the layers once for each group of ids; None: once for each id.
+        self.cascade: Any = None
+        if config.group > 1:
+            if "cascade" not in registry.GROUPS:
+                problem = registry.GROUPS.missing_message("cascade")
+                raise ConfigError(f"model.group={config.group}: {problem}")
+            self.cascade = registry.load(registry.GROUPS["cascade"])(config.group, config.width)
         self.output = (
             None if config.tied else nn.Linear(config.width, config.vocab_size, bias=False)
         )
@@ -289,14 +294,6 @@ class MusicTransformer(nn.Module):
                     f"cache has {cache.rows} rows and {layers} layers, expected {ids.shape[0]} and "
                     f"{len(self.blocks)}"
                 )
-
-
-def _cascade(group: int, width: int) -> Any:
-    """Build the part of a network that runs the layers once for ``group`` ids. Raises
-    ``ConfigError`` if the optional component with it is not installed."""
-    if "cascade" not in registry.GROUPS:
-        raise ConfigError(f"model.group={group}: {registry.GROUPS.missing_message('cascade')}")
-    return registry.load(registry.GROUPS["cascade"])(group, width)
 
 
 def _previous_ids(feature: Feature, ids: Tensor, cache: KVCache | None) -> Tensor:

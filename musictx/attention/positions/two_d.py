@@ -17,6 +17,8 @@ labels, so layers with it use the ``reference`` implementation.
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -65,8 +67,7 @@ class TwoD(Huang):
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
         axes = list(super().terms(layer, reach=reach).axes)
         for n, name in enumerate(self.readers):
-            tables = self.get_submodule(f"{name}_tables")
-            assert isinstance(tables, nn.ParameterList)
+            tables = cast(nn.ParameterList, self.get_submodule(f"{name}_tables"))
             if layer < len(tables):
                 low, high = self._bounds(name)
                 labels = self._reader(name).labels
@@ -74,9 +75,7 @@ class TwoD(Huang):
         return Terms(self.scale, tuple(axes))
 
     def _reader(self, name: str) -> Reader:
-        reader = self.readers[name]
-        assert isinstance(reader, Reader)
-        return reader
+        return cast(Reader, self.readers[name])
 
     def _bounds(self, name: str) -> tuple[int, int]:
         """The lowest and the highest difference that have a row."""

@@ -21,8 +21,13 @@ from torch.nn import functional as F
 from musictx.chorale.features import VoiceFeature, interval_rows, look_up, pitch_span
 from musictx.chorale.features.note_ages import run_lengths
 from musictx.config.checks import option
-from musictx.model.features.base import NativeForm, Options, join_ids
-from musictx.model.features.predicted import PredictionFeature, Predictions
+from musictx.model.features.base import (
+    NativeForm,
+    Options,
+    PredictionFeature,
+    Predictions,
+    join_ids,
+)
 
 #: The length in steps as which longer passages count.
 MOST_STEPS = 64

@@ -1,4 +1,4 @@
-"""Base class of features: inputs of the network that are computed from the ids so far.
+"""Base classes of features: inputs of the network that are computed from the ids so far.
 
 One file holds all of a feature: the options that a user sets, the arguments that follow from the
 tokenizer, and the computation in torch; a header of the same name may hold the computation in C++.
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from musictx.config import checks
 from musictx.errors import ConfigError
@@ -151,6 +152,46 @@ class Feature(nn.Module):
             self.register_buffer(name, table, persistent=False)
 
     keep = register_tables  #: its former name
+
+
+@dataclass
+class Predictions:
+    """``K`` ids that may follow each of (B, T) ids: the state of a feature. Subclasses add fields.
+
+    ids         (B, T, K): the predicted ids; 0: none
+    confidence  (B, T, K): the class of confidence in each
+    field       (B, T): the number of the next id in its group; 0 for tokens without groups
+    """
+
+    ids: Tensor
+    confidence: Tensor
+    field: Tensor
+
+
+class PredictionFeature(Feature):
+    """A feature that predicts ids, such as those that followed an earlier, equal passage.
+
+    :meth:`read` of a subclass finds the predicted ids. Each has a class of confidence, such as the
+    length of the repeated passage; learned weights of its class raise or lower its logit. Related:
+    the neural cache (Grave et al. 2017), pointer networks (Vinyals et al. 2015).
+
+    classes  the number of classes of confidence
+    scores   (fields * K * classes, width): a vector for each field, number of the prediction (0 to
+             K - 1) and class, whose product with the output of the layers is the score
+    """
+
+    classes: int
+    scores: nn.Parameter
+
+    def score(self, logits: Tensor, x: Tensor, state: Predictions) -> Tensor:
+        row = self._rows(state) + state.field[..., None] * (state.ids.shape[2] * self.classes)
+        scores = F.linear(x, self.scores.flatten(0, -2)).float().gather(2, row) * (state.ids > 0)
+        return logits.scatter_add(2, state.ids, scores.to(logits.dtype))
+
+    def _rows(self, state: Predictions) -> Tensor:
+        """The row of each prediction in a table by number and class: (B, T, K)."""
+        number = torch.arange(state.ids.shape[2], device=state.ids.device)
+        return state.confidence + number * self.classes
 
 
 def event_arguments(tokenizer: Tokenizer, feature: str) -> dict[str, list[list[int]]]:

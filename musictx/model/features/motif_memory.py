@@ -19,9 +19,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import value_table
-from musictx.model.features.base import NativeForm, event_arguments
+from musictx.model.features.base import NativeForm, PredictionFeature, Predictions, event_arguments
 from musictx.model.features.pitches import TIMES, class_of, history, time_classes
-from musictx.model.features.predicted import PredictionFeature, Predictions
 from musictx.tokens.tokenizer import Tokenizer
 
 #: The shortest run, in notes, of each class from 1 on; class 0: a shorter run, or none.

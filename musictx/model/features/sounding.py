@@ -116,8 +116,7 @@ class Sounding(PitchFeature):
         last_reset = torch.where(self.resets[all_ids], index, 0).cummax(1).values
         start = torch.maximum(piece_start, last_reset)[:, new]  # nothing before it counts
         time = self.steps[all_ids].cumsum(1)
-        starts = self.starts[all_ids]
-        pitch_states = self._pitch_states(starts, self.ends[all_ids], time, index, start, new)
+        starts, ends = self.starts[all_ids], self.ends[all_ids]
 
         # The current loudness: the last one that was set, if that was in this piece.
         level = self.level_of[all_ids]
@@ -149,21 +148,15 @@ class Sounding(PitchFeature):
                 for row, size in zip((pitch, note_level, gap), sizes):
                     context_rows.append(offset + row)
                     offset += size
-        return SoundingState(pitch_states, torch.stack(context_rows, dim=-1))
 
-    def _pitch_states(
-        self, starts: Tensor, ends: Tensor, time: Tensor, index: Tensor, start: Tensor, new: slice
-    ) -> Tensor:
-        """Return ``SoundingState.pitch_states`` of the ``new`` tokens, from the pitches that each
-        of all tokens starts and ends, its time and its index: (B, N) each. Tokens before the index
-        ``start`` (B, T) do not count."""
         order = index.int() + 1
         last_start = latest(starts, order, self.pitches, new)
         last_end = latest(ends, order, self.pitches, new)
         start_time = latest(starts, time.int(), self.pitches, new)
         age = (time[:, new, None].int() - start_time).clamp_(max=self.ages - 1)
         age += (last_start < last_end) * self.ages
-        return self.state_of[age] * (last_start > start[..., None])
+        pitch_states = self.state_of[age] * (last_start > start[..., None])
+        return SoundingState(pitch_states, torch.stack(context_rows, dim=-1))
 
     def embed(self, x: Tensor, state: SoundingState) -> Tensor:
         context = F.embedding_bag(state.rows.flatten(0, 1), self.context, mode="sum")

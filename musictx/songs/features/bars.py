@@ -20,8 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.model.features.base import NativeForm
-from musictx.model.features.predicted import Predictions
+from musictx.model.features.base import NativeForm, Predictions
 from musictx.songs.bar_codec import REPEATS
 from musictx.songs.features.group_keys import BAR, SIZE, GatedGroups, Groups, gather
 from musictx.songs.repeats import FARTHEST_BARS

@@ -16,8 +16,7 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import value_table
 from musictx.errors import ConfigError
-from musictx.model.features.base import Feature, NativeForm, join_ids
-from musictx.model.features.predicted import PredictionFeature
+from musictx.model.features.base import Feature, NativeForm, PredictionFeature, join_ids
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.tokenizer import Tokenizer
 

@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from musictx.model.features.base import NativeForm
-from musictx.model.features.predicted import Predictions
+from musictx.model.features.base import NativeForm, Predictions
 from musictx.songs.bar_codec import VARIED, WHOLE
 from musictx.songs.features.group_keys import BAR, SIZE, GatedGroups, Groups, gather
 from musictx.tokens.controls import KNOWN

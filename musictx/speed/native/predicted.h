@@ -1,4 +1,4 @@
-// The base structs of features that predict ids (model/features/predicted.py).
+// The base structs of features that predict ids (model/features/base.py).
 #pragma once
 #include <algorithm>
 #include <type_traits>
