@@ -159,8 +159,7 @@ def test_both_are_the_sums_written_out(ids):
     embedded = found.embed(x, state)[0]
     scored = found.score(torch.zeros(1, len(ids), VOCAB), x, state)[0]
     for t in range(len(ids)):
-        expected = x[0, t].clone()
-        judged = torch.zeros(VOCAB, dtype=torch.float64)
+        expected, judged = x[0, t].clone(), torch.zeros(VOCAB, dtype=torch.float64)
         for lag, table in zip(INPUTS, found.inputs):
             r = row(found, ids[t], ids[t - lag]) if t >= lag else None
             expected += table[0 if r is None else r]
@@ -179,8 +178,7 @@ def test_dropout_withholds_whole_vectors_in_training_only():
     nothing = torch.zeros(4, 500, 8, dtype=torch.float64)
     whole = found.eval().embed(nothing, before)
     torch.manual_seed(6)
-    some = found.train().embed(nothing, before)
-    share = some / whole
+    share = found.train().embed(nothing, before) / whole
     torch.testing.assert_close(share, share[..., :1].expand_as(share))
     kept = share[..., 0].round(decimals=6)
     assert set(kept.unique().tolist()) == {0.0, round(1 / 0.75, 6)}

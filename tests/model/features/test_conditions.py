@@ -24,8 +24,7 @@ def events(count: int, draw: torch.Generator) -> list[int]:
     kind = torch.randint(0, 4, (count,), generator=draw)
     note = torch.randint(0, 4, (count,), generator=draw)
     shift = torch.randint(27, 47, (count,), generator=draw)
-    both = torch.where(kind == 0, 11 + note, torch.where(kind == 1, 19 + note, shift))
-    return both.tolist()
+    return torch.where(kind == 0, 11 + note, torch.where(kind == 1, 19 + note, shift)).tolist()
 
 
 def window(seed: int, *, known: int = 20, past: int = 10, rest: int = 50) -> list[int]:
