@@ -93,8 +93,8 @@ def attend(
         raise ValueError("attend: give query_positions and key_positions both or neither")
     if query_positions is None or key_positions is None:
         count = k.shape[2]
-        key_positions = (Span(0, count),) * terms.coordinates
-        query_positions = (Span(count - q.shape[2], q.shape[2]),) * terms.coordinates
+        key_positions = (Span(0, count),) * terms.coordinate_count
+        query_positions = (Span(count - q.shape[2], q.shape[2]),) * terms.coordinate_count
     # Implementations get only the coordinates that the terms measure.
     query_positions = terms.used_positions(query_positions)
     key_positions = terms.used_positions(key_positions)
@@ -107,8 +107,8 @@ def attend(
     job = Job.of(terms, setting, q)
     if not q.numel() or not k.numel():  # other implementations need at least one token
         implementation = "reference"
-    learned = [tensor for _, tensor in terms.named_tensors()]
-    name = choose(implementation, job._replace(tangents=_has_tangents(q, k, v, *learned)))
+    tables = [tensor for _, tensor in terms.named_tensors()]
+    name = choose(implementation, job._replace(tangents=_has_tangents(q, k, v, *tables)))
     out: Tensor = MODULES[name].attend(q, k, v, terms, setting)
     return out
 
@@ -122,14 +122,14 @@ def why_not(
     ``ValueError`` for an unknown name.
     """
     span = (Span(0, 8),)
-    return _choice(implementation, Job.of(terms, Setting(span, span, causal), q), False)[1]
+    job = Job.of(terms, Setting(span, span, causal), q)
+    return _choice(implementation, job, exporting=False)[1]
 
 
 def choose(implementation: str, job: Job) -> str:
-    """Return the implementation that computes ``job`` if ``implementation`` is requested.
-
-    Raises ``ValueError`` for an unknown name, and ``UserError`` if that does not support ``job``.
-    """
+    """Return the name of the implementation that computes ``job`` if ``implementation`` is
+    requested. Raises ``ValueError`` for an unknown name, and ``UserError`` if the requested
+    implementation does not support ``job``."""
     name, reason = _constant_choice(implementation, tuple(job), torch.compiler.is_exporting())
     if reason:
         raise UserError(f"implementation={implementation}: {reason}")
@@ -162,8 +162,8 @@ def _choice(implementation: str, job: Job, exporting: bool) -> tuple[str, str | 
         is_decoding = job.single_query and implementation in registry.ATTENTION
         name = _DECODE if is_decoding else implementation
         return name, MODULES[implementation].unsupported_reason(job)
-    plain = not (job.axes or job.labels or job.packed or job.dropout)
-    if plain and not sdpa.unsupported_reason(job):
+    is_plain = not (job.axes or job.labels or job.packed or job.dropout)
+    if is_plain and not sdpa.unsupported_reason(job):
         return "sdpa", None
     if job.single_query:
         return _DECODE, None
@@ -260,10 +260,10 @@ def _check_shape(name: str, tensor: Tensor, expected: tuple[int, ...]) -> None:
 def _check_positions(
     name: str, positions: tuple[Positions, ...], batch: int, length: int, terms: Terms
 ) -> None:
-    required = terms.coordinates
-    if len(positions) < required:
+    count = terms.coordinate_count
+    if len(positions) < count:
         raise ValueError(
-            f"attend: {name} has {len(positions)} coordinate(s), the terms measure {required}"
+            f"attend: {name} has {len(positions)} coordinate(s), the terms measure {count}"
         )
     for values in positions:
         if isinstance(values, Span):

@@ -20,7 +20,7 @@ from musictx.attention.terms import Positions, Span, Terms
 #: the last of the keys; both have consecutive positions; any positions.
 SQUARE, LAST, CONSECUTIVE, ANY = range(4)
 #: By layout: why an implementation that supports only this layout does not support a job.
-_LAYOUTS = (
+_LAYOUT_REASONS = (
     "queries and keys must have equal positions",
     "the queries must be the last of the keys",
     "it needs consecutive positions (Span)",
@@ -46,7 +46,7 @@ class Setting:
     hidden: Tensor | None = None
 
     def positions(self, coordinate: int) -> tuple[Positions, Positions]:
-        """One coordinate of the queries and of the keys."""
+        """The positions of queries and of keys along one coordinate."""
         return self.query_positions[coordinate], self.key_positions[coordinate]
 
     def same_piece(self) -> Tensor | None:
@@ -65,7 +65,7 @@ class Job(NamedTuple):
     table, bias    whether any axis has a table; whether any has a bias
     labels         number of labels of all axes with labels
     extras         names of the other terms: content_bias, position_bias, value_table, blocks
-    scale          whether the scale is above 0
+    positive_scale  whether the scale is above 0
     layout         SQUARE, LAST, CONSECUTIVE or ANY
     single_query   whether there is one causal query, which attends to all keys
     device, dtype, size  of the queries (``size`` is head_dim); None: not known, so not checked
@@ -82,7 +82,7 @@ class Job(NamedTuple):
     bias: bool = False
     labels: int = 0
     extras: tuple[str, ...] = ()
-    scale: bool = True
+    positive_scale: bool = True
     causal: bool = True
     layout: int = SQUARE
     single_query: bool = False
@@ -102,8 +102,11 @@ class Job(NamedTuple):
         queries, keys = setting.query_positions[0], setting.key_positions[0]
         layout, single = ANY, False
         if isinstance(queries, Span) and isinstance(keys, Span):
-            last = queries.stop == keys.stop and len(queries) <= len(keys)
-            layout = SQUARE if queries == keys else LAST if last else CONSECUTIVE
+            layout = CONSECUTIVE
+            if queries == keys:
+                layout = SQUARE
+            elif queries.stop == keys.stop and len(queries) <= len(keys):
+                layout = LAST
             single = setting.causal and len(queries) == 1 and queries.start >= keys.stop - 1
         return cls(
             axes=len(axes),
@@ -112,7 +115,7 @@ class Job(NamedTuple):
             bias=any(axis.bias is not None for axis in axes),
             labels=sum(len(axis.labels) for axis in terms.axes if axis.labels is not None),
             extras=tuple(name for name in _EXTRAS if getattr(terms, name) is not None),
-            scale=terms.scale > 0,
+            positive_scale=terms.scale > 0,
             causal=setting.causal,
             layout=layout,
             single_query=single,
@@ -144,7 +147,7 @@ class Job(NamedTuple):
         """
         if self.tangents:
             return "it computes no derivatives by torch.func (jvp, hessian, vmap) or forward mode"
-        if not self.scale:
+        if not self.positive_scale:
             return "it needs a scale above 0"
         if causal and not self.causal:
             return "it computes causal attention only"
@@ -155,7 +158,7 @@ class Job(NamedTuple):
         if self.extras and not extras:
             return f"it computes no {self.extras[0]}"
         if self.layout > layout:
-            return _LAYOUTS[layout]
+            return _LAYOUT_REASONS[layout]
         if devices and self.device not in (None, *devices):
             return f"it computes on {' and '.join(devices)}, not on {self.device}"
         if dtypes and self.dtype not in (None, *dtypes):

@@ -60,8 +60,8 @@ class RelativeAttention(nn.Module):
         sizes = {"context": context, "width": width}
         options = positions.complete(config, **sizes)
         scheme, base = positions.scheme_of(options["name"]), positions.PositionScheme
-        adds = scheme.embed is not base.embed or positions.ADDED_OPTIONS & options.keys()
-        if adds or scheme.coordinates is not base.coordinates:
+        embeds = scheme.embed is not base.embed or positions.ADDED_OPTIONS & options.keys()
+        if embeds or scheme.coordinates is not base.coordinates:
             raise ConfigError(
                 f"position={position}: it adds to the embeddings or reads tokens, so it needs the "
                 "whole model, MusicTransformer"
@@ -107,11 +107,12 @@ class RelativeAttention(nn.Module):
         Raises ``ValueError`` for other shapes.
         """
         self._check(x, memory)
-        if x.dim() == 2:
-            tensors = (memory, key_padding_mask, pieces, memory_pieces)
-            memory, padding, pieces, memory_pieces = (t if t is None else t[None] for t in tensors)
-            masks = {"key_padding_mask": padding, "pieces": pieces, "memory_pieces": memory_pieces}
-            return self.forward(x[None], memory, attn_mask=attn_mask, start=start, **masks)[0]
+        is_batched = x.dim() == 3
+        if not is_batched:
+            x, tensors = x[None], (memory, key_padding_mask, pieces, memory_pieces)
+            memory, key_padding_mask, pieces, memory_pieces = (
+                tensor if tensor is None else tensor[None] for tensor in tensors
+            )
         count = x.shape[1]
         query_span = key_span = Span(start, count)
         if memory is None:
@@ -142,7 +143,7 @@ class RelativeAttention(nn.Module):
             implementation=self.implementation,
         )
         out: Tensor = self.out(head_outputs.transpose(1, 2).reshape(x.shape))
-        return out
+        return out if is_batched else out[0]
 
     def _check(self, x: Tensor, memory: Tensor | None) -> None:
         """Raise ``ValueError`` unless the inputs have ``width`` channels and equal batch sizes."""

@@ -24,11 +24,11 @@ def unsupported_reason(job: Job) -> str | None:
 
 
 def visibility_mask(setting: Setting, device: torch.device, blocks: Blocks | None = None) -> Tensor:
-    """Whether a query may attend to a key: bool (1 or B, 1 or H, Tq, Tk)."""
+    """Whether each query may attend to each key: bool (1 or B, 1 or H, Tq, Tk)."""
     queries = [as_tensor(x, device)[:, None, :, None] for x in setting.query_positions]
     keys = [as_tensor(x, device)[:, None, None, :] for x in setting.key_positions]
     query, key = queries[0], keys[0]
-    is_visible = key <= query if setting.causal else (key == key).expand(-1, -1, query.shape[2], -1)
+    is_visible = key <= query if setting.causal else torch.ones_like(key <= query)
     if blocks is not None:
         query_block = queries[blocks.coordinate] // blocks.length
         key_block = keys[blocks.coordinate] // blocks.length
@@ -78,8 +78,8 @@ def value_term(
     query_positions: Positions,
     key_positions: Positions,
 ) -> Tensor:
-    """The term of the values, sum_j w_ij V[delta]: (B, H, Tq, D). The weights of all keys at one
-    distance are summed first."""
+    """The term of the value table, sum_j w_ij V[delta]: (B, H, Tq, D). The weights of all keys at
+    one distance are summed first."""
     rows = axis.rows(*(as_tensor(x, table.device) for x in (query_positions, key_positions)))
     row_weights = weights.new_zeros(*weights.shape[:3], table.shape[1])
     row_weights = row_weights.scatter_add(-1, rows[:, None].expand_as(weights), weights)

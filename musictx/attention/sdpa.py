@@ -13,8 +13,8 @@ def unsupported_reason(job: Job) -> str | None:
     """Return why the job is not supported; None: it is."""
     if job.axes or job.labels:
         return "it computes no relative terms"
-    square = job.causal and not job.single_query
-    return job.reason_against(extras=False, layout=SQUARE if square else ANY)
+    needs_square = job.causal and not job.single_query  # as torch's is_causal
+    return job.reason_against(extras=False, layout=SQUARE if needs_square else ANY)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:

@@ -64,9 +64,9 @@ def as_tensor(positions: Positions, device: torch.device) -> Tensor:
     return tensor if tensor.dim() == 2 else tensor[None]
 
 
-#: Indices of the coordinates that the model passes: the index of each token in the sequence, which
-#: the causal mask uses; its position in its piece; and the first of the coordinates that the scheme
-#: computes from the ids, such as time and pitch.
+#: The numbers of the coordinates that the model passes: 0 is the index of each token in the
+#: sequence, which the causal mask uses, 1 its position in its piece; from 2 on follow those that
+#: the scheme computes from the ids, such as time and pitch.
 ORDER, PLACE, FURTHER = 0, 1, 2
 
 
@@ -107,9 +107,9 @@ class Axis:
     low, high   other distances are clipped: row of delta = clamp(delta, low, high) - low
     coordinate  the index of the coordinate that this axis measures: 0 is the order of the sequence,
                 which the causal mask uses, too; 1, 2, ... are further coordinates
-    labels      (K,) int64, the different values of keys that are measured, such as pitches or
-                voices; the axis adds nothing for keys with other values. None: all keys are
-                measured. Axes with few labels are computed in linear memory (speed/labels.py)
+    labels      (K,) int64, the coordinates of the keys that are measured, such as all pitches or
+                voices; the axis adds nothing for other keys. None: all keys are measured. Axes
+                with few labels are computed in linear memory (speed/labels.py)
     """
 
     table: Tensor | None = None
@@ -144,7 +144,8 @@ class Axis:
         return self.high - self.low + 1
 
     def rows(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """The row for each pair of coordinates (..., Tq) and (..., Tk): int64 (..., Tq, Tk)."""
+        """The row of each pair of a query and a key, given their coordinates (..., Tq) and
+        (..., Tk): int64 (..., Tq, Tk)."""
         delta = queries[..., :, None] - keys[..., None, :]
         return delta.clamp(self.low, self.high) - self.low
 
@@ -224,7 +225,7 @@ class Terms:
                 )
 
     @property
-    def coordinates(self) -> int:
+    def coordinate_count(self) -> int:
         """The number of coordinates that the terms use, at least 1."""
         measured = [axis.coordinate for axis in self.axes]
         if self.blocks is not None:
@@ -251,4 +252,4 @@ class Terms:
     def used_positions(self, positions: Positions | Sequence[Positions]) -> tuple[Positions, ...]:
         """The coordinates of ``positions`` that the terms use."""
         coordinates = (positions,) if isinstance(positions, Positions) else tuple(positions)
-        return coordinates[: self.coordinates]
+        return coordinates[: self.coordinate_count]

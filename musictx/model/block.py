@@ -21,17 +21,17 @@ from musictx.model.config import NetworkConfig
 class ForwardPass:
     """What all layers of one forward pass share.
 
-    queries, keys  coordinates of the tokens and of the keys: index in the sequence, position in the
-                   piece (for keys with a cache: the index again), and those that the scheme
-                   computes from the tokens, such as their pitch
-    pieces         (B, T) int64: the piece of each token; None: a row is one piece
-    reach          the greatest distance between two keys, by index
-    first_values   the values of layer 0, which stores them here
+    query_positions, key_positions  the coordinates of the tokens and of all keys: the index in the
+                  sequence, the position in the piece (of keys with a cache: the index again), and
+                  those that the scheme computes from the ids, such as the pitch
+    pieces        (B, T) int64: the piece of each token; None: each row is one piece
+    reach         the greatest distance between two keys, by index
+    first_values  the values of layer 0, which stores them here
     """
 
     scheme: PositionScheme
-    queries: tuple[Positions, ...]
-    keys: tuple[Positions, ...]
+    query_positions: tuple[Positions, ...]
+    key_positions: tuple[Positions, ...]
     pieces: Tensor | None
     reach: int
     cache: KVCache | None
@@ -41,10 +41,10 @@ class ForwardPass:
 class Attention(nn.Module):
     """Multi-head self-attention of one layer; the position scheme is in the ``ForwardPass``.
 
-    With gates the output of each head is multiplied by a number from 0 to 2 that is computed from
-    the token and initially 1. With first values, each layer except layer 0 interpolates from its
-    own values to those of layer 0, by a learned weight for each head, initially 0 (value residuals,
-    Zhou et al. 2024).
+    With ``gates``, the output of each head is multiplied by a number from 0 to 2 that is computed
+    from the token and initially 1. With ``first_values``, each layer except layer 0 interpolates
+    between its own values and those of layer 0, with a learned weight for each head, initially 0
+    (value residuals, Zhou et al. 2024).
     """
 
     def __init__(self, config: NetworkConfig, layer: int) -> None:
@@ -60,26 +60,25 @@ class Attention(nn.Module):
         has_weight = config.first_values and layer > 0
         self.first_values = nn.Parameter(torch.zeros(heads, 1, 1)) if has_weight else None
 
-    def forward(self, x: Tensor, shared: ForwardPass) -> Tensor:
-        """(B, T, width) -> (B, T, width). Layer 0 stores its values in ``shared``."""
-        q, k, v = self._heads(x)
-        if shared.first_values is None:
-            shared.first_values = v
+    def forward(self, x: Tensor, forward_pass: ForwardPass) -> Tensor:
+        """(B, T, width) -> (B, T, width). Layer 0 stores its values in ``forward_pass``."""
+        q, k, v = self._heads(x, forward_pass)
+        if forward_pass.first_values is None:
+            forward_pass.first_values = v
         elif self.first_values is not None:
-            v = torch.lerp(v, shared.first_values, self.first_values.to(v.dtype))
-        q, k = shared.scheme.rotate(q, k, shared.queries[0], shared.queries[0])
-        if shared.cache is not None:
-            k, v = shared.cache.append(self.layer, k, v)
+            v = torch.lerp(v, forward_pass.first_values, self.first_values.to(v.dtype))
+        if forward_pass.cache is not None:
+            k, v = forward_pass.cache.append(self.layer, k, v)
             k, v = k.to(q.dtype), v.to(q.dtype)
         head_outputs = attend(
             q,
             k,
             v,
-            shared.scheme.terms(self.layer, reach=shared.reach),
-            query_positions=shared.queries,
-            key_positions=shared.keys,
-            query_pieces=shared.pieces,
-            key_pieces=shared.pieces,
+            forward_pass.scheme.terms(self.layer, reach=forward_pass.reach),
+            query_positions=forward_pass.query_positions,
+            key_positions=forward_pass.key_positions,
+            query_pieces=forward_pass.pieces,
+            key_pieces=forward_pass.pieces,
             dropout=self.dropout if self.training else 0.0,
             implementation=self.implementation,
         )
@@ -89,24 +88,26 @@ class Attention(nn.Module):
         out: Tensor = self.out(head_outputs.transpose(1, 2).reshape(x.shape))
         return out
 
-    def weights(self, x: Tensor, shared: ForwardPass) -> Tensor:
+    def weights(self, x: Tensor, forward_pass: ForwardPass) -> Tensor:
         """Compute the attention weights of :meth:`forward`, without a cache and before dropout:
         (B, heads, T, T)."""
-        q, k, _ = self._heads(x)
-        q, k = shared.scheme.rotate(q, k, shared.queries[0], shared.queries[0])
-        terms = shared.scheme.terms(self.layer, reach=shared.reach)
+        q, k, _ = self._heads(x, forward_pass)
+        terms = forward_pass.scheme.terms(self.layer, reach=forward_pass.reach)
         setting = Setting(
-            terms.used_positions(shared.queries),
-            terms.used_positions(shared.keys),
-            query_pieces=shared.pieces,
-            key_pieces=shared.pieces,
+            terms.used_positions(forward_pass.query_positions),
+            terms.used_positions(forward_pass.key_positions),
+            query_pieces=forward_pass.pieces,
+            key_pieces=forward_pass.pieces,
         )
         return reference.attention_weights(q, k, terms, setting)
 
-    def _heads(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Return queries, keys and values of x (B, T, width): each (B, heads, T, head_dim)."""
+    def _heads(self, x: Tensor, forward_pass: ForwardPass) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries and keys, rotated by their positions, and values of x (B, T, width):
+        (B, heads, T, head_dim) each."""
         qkv = self.qkv(x).unflatten(2, (3, self.heads, -1))
-        return tuple(qkv.permute(2, 0, 3, 1, 4).unbind(0))
+        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+        index = forward_pass.query_positions[0]
+        return *forward_pass.scheme.rotate(q, k, index, index), v
 
 
 class Block(nn.Module):
@@ -123,8 +124,8 @@ class Block(nn.Module):
         )
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: Tensor, shared: ForwardPass) -> Tensor:
-        x = x + self.dropout(self.attention(self.attention_norm(x), shared))
+    def forward(self, x: Tensor, forward_pass: ForwardPass) -> Tensor:
+        x = x + self.dropout(self.attention(self.attention_norm(x), forward_pass))
         return x + self.dropout(self.feedforward(self.feedforward_norm(x)))
 
 

@@ -66,9 +66,8 @@ class KVCache:
         self._keys = torch.zeros(shape, dtype=dtype, device=device)
         self._values = torch.zeros(shape, dtype=dtype, device=device)
         # The id and the coordinates of each token, with the dimensions of the other buffers.
-        self._tokens = torch.zeros(
-            (1, rows, 1 + coordinates, slots, 1), dtype=torch.int64, device=device
-        )
+        shape = (1, rows, 1 + coordinates, slots, 1)
+        self._tokens = torch.zeros(shape, dtype=torch.int64, device=device)
         self._offset = 0  # slot of the oldest token
         self._next_layer = 0
         self._pending = 0  # tokens of the current pass
@@ -82,8 +81,8 @@ class KVCache:
         return self._keys.shape[0]
 
     @property
-    def _slots(self) -> slice:
-        """The slice of the buffers that the tokens occupy."""
+    def _occupied(self) -> slice:
+        """The slice of the slots that tokens occupy."""
         return slice(self._offset, self._offset + self.length)
 
     @property
@@ -94,7 +93,7 @@ class KVCache:
     @property
     def coordinates(self) -> Tensor:
         """The coordinates of all tokens, a view: (rows, coordinates, length)."""
-        return self._tokens[0, :, 1:, self._slots, 0]
+        return self._tokens[0, :, 1:, self._occupied, 0]
 
     def spans(self, count: int) -> tuple[Positions, Positions]:
         """Return the positions of the next ``count`` tokens, and of all keys up to them."""
@@ -106,11 +105,11 @@ class KVCache:
 
     def last_ids(self, count: int) -> Tensor:
         """Return the ids of the last ``count`` tokens, or of all if there are fewer: (rows, n)."""
-        return self._tokens[0, :, 0, self._slots, 0][:, max(self.length - count, 0) :]
+        return self._tokens[0, :, 0, self._occupied, 0][:, max(self.length - count, 0) :]
 
     def keys_and_values(self, layer: int) -> tuple[Tensor, Tensor]:
         """Return views of the keys and values of one layer: (rows, heads, length, head_dim)."""
-        return self._keys[layer, :, :, self._slots], self._values[layer, :, :, self._slots]
+        return self._keys[layer, :, :, self._occupied], self._values[layer, :, :, self._occupied]
 
     def add_ids(self, ids: Tensor, coordinates: Tensor) -> Tensor:
         """Store the ids (rows, T) and coordinates (rows, n, T) of the T tokens whose keys are
@@ -123,13 +122,13 @@ class KVCache:
                 f"KVCache: coordinates {tuple(coordinates.shape)}, expected {expected}"
             )
         self._make_room(count)
-        stop = self._slots.stop + count
-        self._tokens[0, :, 0, stop - count : stop, 0] = ids
-        self._tokens[0, :, 1:, stop - count : stop, 0] = coordinates
+        start, stop = self._occupied.stop, self._occupied.stop + count
+        self._tokens[0, :, 0, start:stop, 0] = ids
+        self._tokens[0, :, 1:, start:stop, 0] = coordinates
         return self._tokens[0, :, 1:, self._offset : stop, 0]
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Add k, v (rows, heads, T, head_dim) to one layer. Return all its keys and values.
+        """Append k and v (rows, heads, T, head_dim) to one layer. Return all its keys and values.
 
         Raises ``ValueError`` if layers come out of order, shapes differ, or ``capacity`` is full.
         """
@@ -144,10 +143,10 @@ class KVCache:
                 f"{tuple(v.shape)}, expected layer {self._next_layer} and {expected} (rows, heads, "
                 "tokens, head_dim)"
             )
-        stop = self._slots.stop + count
+        start, stop = self._occupied.stop, self._occupied.stop + count
         keys_and_values = []
         for buffer, new in ((self._keys[layer], k), (self._values[layer], v)):
-            buffer[:, :, self._slots.stop : stop] = new.detach()
+            buffer[:, :, start:stop] = new.detach()
             all_tokens = buffer[:, :, self._offset : stop]
             if new.requires_grad and torch.is_grad_enabled():
                 all_tokens = torch.cat([all_tokens[:, :, : self.length], new.to(buffer.dtype)], 2)
@@ -177,7 +176,7 @@ class KVCache:
         for name in ("_keys", "_values", "_tokens"):
             buffer = getattr(self, name)
             copies = buffer.new_zeros(buffer.shape[0], rows, *buffer.shape[2:])
-            copies[:, :, :, : self.length] = buffer[:, :, :, self._slots]
+            copies[:, :, :, : self.length] = buffer[:, :, :, self._occupied]
             setattr(forked, name, copies)
         forked._offset = 0
         return forked
@@ -186,19 +185,19 @@ class KVCache:
         """Replace row i with a copy of the former row ``rows[i]``; ``rows`` is int64 (rows,)."""
         if rows.shape != (self.rows,):
             raise ValueError(f"KVCache.select: rows {tuple(rows.shape)}, expected ({self.rows},)")
-        rows, slots = rows.to(self._keys.device), self._slots
-        for layer in (*self._keys, *self._values, *self._tokens):  # one at a time, to save memory
+        rows, slots = rows.to(self._keys.device), self._occupied
+        for layer in (*self._keys, *self._values, *self._tokens):  # one at a time: less memory
             layer[:, :, slots] = layer[rows, :, slots]
 
     def _make_room(self, count: int) -> None:
+        """Move the tokens to the first slots unless ``count`` slots are free behind them. Raises
+        ``ValueError`` if the tokens would exceed ``capacity``."""
         if self.length + count > self.capacity:
             raise ValueError(
                 f"KVCache: {self.length} tokens and {count} more do not fit a capacity of "
                 f"{self.capacity}; slide first or make a larger cache"
             )
-        if self._slots.stop + count <= self._keys.shape[3]:
-            return
-        slots = self._slots
-        for layer in (*self._keys, *self._values, *self._tokens):  # one at a time, to save memory
-            layer[:, :, : self.length] = layer[:, :, slots].clone()
-        self._offset = 0
+        if self._occupied.stop + count > self._keys.shape[3]:
+            for layer in (*self._keys, *self._values, *self._tokens):  # one at a time: less memory
+                layer[:, :, : self.length] = layer[:, :, self._occupied].clone()
+            self._offset = 0

@@ -7,21 +7,21 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-#: The largest integer.
+#: The largest absolute value of the integers.
 LARGEST = 127
 #: The suffix of the name under which the scales of a matrix are stored.
 SCALES = ".scales"
 
 
 def quantise(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Quantise a matrix (..., inputs). Return int8 (..., inputs) and the scales (...) float32: the
-    largest absolute value of each row, divided by 127."""
+    """Quantise a matrix (..., inputs). Return int8 integers (..., inputs) and float32 scales (...),
+    which are the largest absolute value of each row divided by 127."""
     scales = matrix.float().abs().amax(-1) / LARGEST
     return (matrix.float() / scales.clamp(min=1e-30)[..., None]).round().to(torch.int8), scales
 
 
 def dequantise(integers: Tensor, scales: Tensor) -> Tensor:
-    """Return the float32 matrix (..., inputs) for the results of :func:`rounded`."""
+    """Return the float32 matrix (..., inputs) for the results of :func:`quantise`."""
     return integers.float() * scales.float()[..., None]
 
 

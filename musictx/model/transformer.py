@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from musictx import registry
 from musictx.attention import positions as schemes
 from musictx.attention.api import why_not
-from musictx.attention.terms import FURTHER, Positions, Span, as_tensor
+from musictx.attention.terms import PLACE, Positions, Span, as_tensor
 from musictx.errors import ConfigError, reason
 from musictx.model.block import Block, ForwardPass
 from musictx.model.cache import Cache, KVCache
@@ -51,8 +51,13 @@ class MusicTransformer(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
-        #: Runs the layers once for each group of ids.
-        self.cascade = _cascade(config.group, config.width) if config.group > 1 else None
+        #: Runs the layers once for each group of ids; None: once for each id.
+        self.cascade: Any = None
+        if config.group > 1:
+            if "cascade" not in registry.GROUPS:
+                problem = registry.GROUPS.missing_message("cascade")
+                raise ConfigError(f"model.group={config.group}: {problem}")
+            self.cascade = registry.load(registry.GROUPS["cascade"])(config.group, config.width)
         self.output = (
             None if config.tied else nn.Linear(config.width, config.vocab_size, bias=False)
         )
@@ -68,6 +73,11 @@ class MusicTransformer(nn.Module):
             if hasattr(self, name):
                 problem = "is listed twice, or is the name of another module"
                 raise ConfigError(f"model.features: {name} {problem}")
+            for method in ("disturb", "add_to_output"):
+                is_own = getattr(feature_type, method) is not getattr(Feature, method)
+                if is_own and self.config.group > 1:
+                    problem = f"has {method}, which networks with groups of ids do not call"
+                    raise ConfigError(f"model.features: {name} {problem}")
             feature = feature_type(self.config.vocab_size, self.config.width, **arguments)
         except (AttributeError, TypeError) as error:  # in a user's own class
             message = f"model.features={options['name']}: cannot be created ({reason(error)})"
@@ -81,7 +91,8 @@ class MusicTransformer(nn.Module):
         return [cast(Feature, self.get_submodule(name)) for name in self._features]
 
     def check_attention(self, implementation: str) -> None:
-        """Raise ``ConfigError`` with the reason if ``implementation`` cannot compute the scheme."""
+        """Raise ``ConfigError``, with the reason, if ``implementation`` does not support the
+        position scheme."""
         name = self.config.position["name"]
         for layer in range(self.config.layers if implementation != "auto" else 0):
             if problem := why_not(implementation, self.position.terms(layer, reach=7)):
@@ -116,23 +127,20 @@ class MusicTransformer(nn.Module):
 
     def new_cache(self, rows: int, capacity: int) -> Cache:
         """Make an empty cache for ``rows`` sequences of up to ``capacity`` tokens."""
-        if self.cascade is not None:
-            steps = self._layer_cache(rows, capacity // self.config.group + 1)
-            return cast(Cache, self.cascade.new_cache(steps, capacity))
-        return self._layer_cache(rows, capacity)
-
-    def _layer_cache(self, rows: int, capacity: int) -> KVCache:
         weight = next(self.parameters())
-        return KVCache(
+        layer_cache = KVCache(
             layers=len(self.blocks),
             rows=rows,
             heads=self.config.heads,
-            capacity=capacity,
+            capacity=capacity if self.cascade is None else capacity // self.config.group + 1,
             head_dim=self.config.head_dim,
             coordinates=self.position.further,
             dtype=weight.dtype,
             device=weight.device,
         )
+        if self.cascade is None:
+            return layer_cache
+        return cast(Cache, self.cascade.new_cache(layer_cache, capacity))
 
     def forward(
         self,
@@ -184,8 +192,7 @@ class MusicTransformer(nn.Module):
         piece_ids: Tensor | None,
         cache: Cache | None,
     ) -> tuple[Tensor, list[Any]]:
-        """Compute the normed output of the last layer (B, T, width) and the state of each
-        feature."""
+        """Compute the normed output of the layers (B, T, width) and the state of each feature."""
         self._check(ids, positions, piece_ids, cache)
         if self.cascade is not None:
             grouped: tuple[Tensor, list[Any]] = self.cascade.run(self, ids, piece_ids, cache)
@@ -193,29 +200,29 @@ class MusicTransformer(nn.Module):
         assert cache is None or isinstance(cache, KVCache)
         features = self.features
         # Read them before the cache appends ids.
-        earlier_ids = [_earlier_ids(feature, ids, cache) for feature in features]
+        previous_ids = [_previous_ids(feature, ids, cache) for feature in features]
         original_ids = ids
         for feature in features:
             ids = feature.disturb(ids)
-        shared = self.new_pass(ids, positions, piece_ids, cache)
-        piece_positions = shared.queries[1]
+        forward_pass = self.new_pass(ids, positions, piece_ids, cache)
+        piece_positions = forward_pass.query_positions[PLACE]
         x = self.position.add_to_embeddings(self.embedding(ids), piece_positions)
-        places = as_tensor(piece_positions, ids.device).expand_as(ids)
+        piece_positions = as_tensor(piece_positions, ids.device).expand_as(ids)
         states = []
-        for feature, earlier in zip(features, earlier_ids):
+        for feature, previous in zip(features, previous_ids):
             feature_ids = ids if feature.reads_disturbed else original_ids
-            states.append(feature.read(feature_ids, earlier, places))
+            states.append(feature.read(feature_ids, previous, piece_positions))
             x = feature.embed(x, states[-1])
-        x = self.run_layers(x, shared)
+        x = self.run_layers(x, forward_pass)
         for feature, state in zip(features, states):
             x = feature.add_to_output(x, state)
         return self.norm(x), states
 
-    def run_layers(self, x: Tensor, shared: ForwardPass) -> Tensor:
+    def run_layers(self, x: Tensor, forward_pass: ForwardPass) -> Tensor:
         """Compute the output of the last layer, before the norm, for ``x`` (B, T, width)."""
         x = self.dropout(x)
         for block in self.blocks:
-            x = block(x, shared)
+            x = block(x, forward_pass)
         return x
 
     def new_pass(
@@ -235,19 +242,23 @@ class MusicTransformer(nn.Module):
         piece_positions = index
         if piece_ids is not None and positions is None:
             piece_positions = positions_in_piece(piece_ids)
-        queries: tuple[Positions, ...] = (index, piece_positions)
-        keys: tuple[Positions, ...] = (key_index, piece_positions if cache is None else key_index)
         as_query = as_key = ids[:, None][:, :0]  # no further coordinates: (rows, 0, count)
         if self.position.further:
             last = None if cache is None else cache.last_coordinates()
             as_query, as_key = self.position.coordinates(ids, piece_positions, last)
         if cache is not None:
             as_key = cache.add_ids(ids, as_key)
-        assert len(queries) == FURTHER
         # Not unbind(1): torch.export.load fails if it returns no tensors.
-        queries = (*queries, *(as_query[:, n] for n in range(as_query.shape[1])))
-        keys = (*keys, *(as_key[:, n] for n in range(as_key.shape[1])))
-        return ForwardPass(self.position, queries, keys, piece_ids, _reach(key_index), cache)
+        further_queries = (as_query[:, n] for n in range(as_query.shape[1]))
+        further_keys = (as_key[:, n] for n in range(as_key.shape[1]))
+        return ForwardPass(
+            self.position,
+            (index, piece_positions, *further_queries),
+            (key_index, piece_positions if cache is None else key_index, *further_keys),
+            piece_ids,
+            _reach(key_index),
+            cache,
+        )
 
     def _check(
         self,
@@ -276,23 +287,16 @@ class MusicTransformer(nn.Module):
                 raise ValueError(
                     "cache: leave out positions and piece_ids, which follow from the cache"
                 )
-            steps: Any = getattr(cache, "steps", cache)  # with groups, the cache of the layers
-            if cache.rows != ids.shape[0] or steps.layers != len(self.blocks):
+            layer_cache: Any = getattr(cache, "layer_cache", cache)  # a GroupCache contains one
+            layers = layer_cache.layers
+            if cache.rows != ids.shape[0] or layers != len(self.blocks):
                 raise ValueError(
-                    f"cache has {cache.rows} rows and {steps.layers} layers, expected "
-                    f"{ids.shape[0]} and {len(self.blocks)}"
+                    f"cache has {cache.rows} rows and {layers} layers, expected {ids.shape[0]} and "
+                    f"{len(self.blocks)}"
                 )
 
 
-def _cascade(group: int, width: int) -> Any:
-    """Build the part of a network that runs the layers once for ``group`` ids. Raises
-    ``ConfigError`` if the optional component with it is not installed."""
-    if "cascade" not in registry.GROUPS:
-        raise ConfigError(f"model.group={group}: {registry.GROUPS.missing_message('cascade')}")
-    return registry.load(registry.GROUPS["cascade"])(group, width)
-
-
-def _earlier_ids(feature: Feature, ids: Tensor, cache: KVCache | None) -> Tensor:
+def _previous_ids(feature: Feature, ids: Tensor, cache: KVCache | None) -> Tensor:
     """Return the ids before ``ids`` that ``feature`` reads: (B, N)."""
     if cache is None:
         return ids[:, :0]

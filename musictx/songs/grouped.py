@@ -57,9 +57,9 @@ class Cascade(nn.Module):
             states.append(states[-1] + f(states[-1] + x[:, :, i]))  # h includes x[:, :, 0]
         return torch.stack(states, 2)
 
-    def new_cache(self, steps: KVCache, capacity: int) -> GroupCache:
-        """An empty cache of up to ``capacity`` ids; ``steps`` is the cache of the layers."""
-        return GroupCache(steps, self.size, capacity)
+    def new_cache(self, layer_cache: KVCache, capacity: int) -> GroupCache:
+        """An empty cache of up to ``capacity`` ids; ``layer_cache`` is the cache of the layers."""
+        return GroupCache(layer_cache, capacity)
 
     def run(
         self, model: MusicTransformer, ids: Tensor, piece_ids: Tensor | None, cache: Cache | None
@@ -80,56 +80,56 @@ class Cascade(nn.Module):
         past_ids = ids[:, :0] if cache is None else cache.ids.to(ids.device)
         all_ids = torch.cat([past_ids, ids], 1)
         # The last block of the cache may be incomplete, but the state of its group is known.
-        last_block = [] if cache is None or cache.row is None else [cache.row]
+        last_block = [] if cache is None or cache.last_block is None else [cache.last_block]
         states = [] if cache is None or cache.state is None else [cache.state[:, None]]
         known_count = len(states)
         first = past_count - sum(block.shape[1] for block in last_block)
-        pieces, places = None, torch.arange(first, past_count + count, device=ids.device)
-        places = places.expand(len(ids), -1)
+        pieces, positions = None, torch.arange(first, past_count + count, device=ids.device)
+        positions = positions.expand(len(ids), -1)
         if piece_ids is not None:
-            pieces, places = piece_ids[:, ::size].contiguous(), positions_in_piece(piece_ids)
+            pieces, positions = piece_ids[:, ::size].contiguous(), positions_in_piece(piece_ids)
 
         x, feature_states = model.embedding(ids), []
         for feature in model.features:
-            feature_states.append(feature.read(ids, past_ids, places[:, past_count - first :]))
+            feature_states.append(feature.read(ids, past_ids, positions[:, past_count - first :]))
             x = feature.embed(x, feature_states[-1])
         x = torch.cat([*last_block, x], 1)
         length = x.shape[1]
         blocks = F.pad(x, (0, 0, 0, -length % size)).unflatten(1, (-1, size))
         if blocks.shape[1] > known_count:
-            sums = _group_sums(blocks, places[:, ::size] == 0)[:, known_count:]
-            layer_cache = None if cache is None else cache.steps
+            sums = _group_sums(blocks, positions[:, ::size] == 0)[:, known_count:]
+            layer_cache = None if cache is None else cache.layer_cache
             block_ids = all_ids[:, first::size][:, known_count:]
             forward_pass = model.new_pass(block_ids, None, pieces, layer_cache)
-            sums = model.position.add_to_embeddings(sums, forward_pass.queries[PLACE])
+            sums = model.position.add_to_embeddings(sums, forward_pass.query_positions[PLACE])
             states.append(model.norm(model.run_layers(sums, forward_pass)))
         h = torch.cat(states, 1)
         if cache is not None:
             cache.ids, cache.state = all_ids, h[:, -1]
-            cache.row = x[:, (length - 1) // size * size :]  # from the start of the last block
+            cache.last_block = x[:, (length - 1) // size * size :]
         return self(h, blocks).flatten(1, 2)[:, length - count : length], feature_states
 
 
 class GroupCache:
     """Keys and values of the groups so far, and the last block.
 
-    steps     the cache of the layers, one step per group
-    size      ids in a group
-    capacity  the greatest number of ids
-    ids       (B, n) all ids so far
-    state     (B, width) the state of the layers after the first id of the last block
-    row       (B, 1 to size, width) the embeddings of the last block, which may be incomplete
+    layer_cache  the cache of the layers, in which each group is one token
+    capacity     the greatest number of ids
+    ids          (B, n) all ids so far
+    state        (B, width) the output of the layers for the last block; None: no ids
+    last_block   (B, 1 to size, width) the embeddings of the ids of the last block, which may be
+                 incomplete; None: no ids
     """
 
-    def __init__(self, steps: KVCache, size: int, capacity: int) -> None:
-        self.steps, self.size, self.capacity = steps, size, capacity
-        self.ids = torch.empty((steps.rows, 0), dtype=torch.int64)
+    def __init__(self, layer_cache: KVCache, capacity: int) -> None:
+        self.layer_cache, self.capacity = layer_cache, capacity
+        self.ids = torch.empty((layer_cache.rows, 0), dtype=torch.int64)
         self.state: Tensor | None = None
-        self.row: Tensor | None = None
+        self.last_block: Tensor | None = None
 
     @property
     def rows(self) -> int:
-        return self.steps.rows
+        return self.layer_cache.rows
 
     @property
     def length(self) -> int:
@@ -137,20 +137,20 @@ class GroupCache:
 
     def fork(self, rows: int) -> GroupCache:
         """Return a new cache with ``rows`` copies of the only row of this cache."""
-        forked = GroupCache(self.steps.fork(rows), self.size, self.capacity)
+        forked = GroupCache(self.layer_cache.fork(rows), self.capacity)
         forked._copy(self, lambda tensor: tensor.expand(rows, *tensor.shape[1:]))
         return forked
 
     def select(self, rows: Tensor) -> None:
         """Replace row i by a copy of the former row ``rows[i]``; ``rows`` is int64 (rows,)."""
-        self.steps.select(rows)
+        self.layer_cache.select(rows)
         self._copy(self, lambda tensor: tensor[rows.to(tensor.device)])
 
     def _copy(self, other: GroupCache, pick: Callable[[Tensor], Tensor]) -> None:
         """Copy the tensors of ``other``, each through ``pick``, which chooses rows."""
         self.ids = pick(other.ids)
         self.state = None if other.state is None else pick(other.state)
-        self.row = None if other.row is None else pick(other.row)
+        self.last_block = None if other.last_block is None else pick(other.last_block)
 
 
 def _group_sums(x: Tensor, begins: Tensor) -> Tensor:

@@ -228,12 +228,12 @@ class NativeStep:
         which may be incomplete; return the cache of the layers."""
         self._next = cache.length
         self._ids[:, : self._next] = cache.ids
-        cascade, row, state = self._model.cascade, cache.row, cache.state
+        cascade, block, state = self._model.cascade, cache.last_block, cache.state
         assert cascade is not None
-        padded = F.pad(row, (0, 0, 0, self._group - row.shape[1]))
-        self._states[:] = cascade(state[:, None], padded[:, None])[:, 0, row.shape[1] - 1]
-        self._sums[:] = row[:, 1:].sum(1)
-        layers: KVCache = cache.steps
+        padded = F.pad(block, (0, 0, 0, self._group - block.shape[1]))
+        self._states[:] = cascade(state[:, None], padded[:, None])[:, 0, block.shape[1] - 1]
+        self._sums[:] = block[:, 1:].sum(1)
+        layers: KVCache = cache.layer_cache
         return layers
 
     @staticmethod

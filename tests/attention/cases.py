@@ -75,7 +75,7 @@ def setting(terms: Terms, q: Tensor, k: Tensor, **more: Any) -> Setting:
     options |= more
     for name in ("query_positions", "key_positions"):
         x = options[name]
-        x = x if isinstance(x, tuple) else (x,) * terms.coordinates
+        x = x if isinstance(x, tuple) else (x,) * terms.coordinate_count
         options[name] = terms.used_positions(x)
     return Setting(**options)
 

@@ -166,16 +166,16 @@ def test_scores_have_no_effect_at_first(name):
     model, ids = initial(name), network(name)[1]
     x, logits = torch.randn(2, 60, 16).double(), torch.randn(2, 60, model.config.vocab_size)
     for part in model.features:
-        seen = part.read(ids, ids[:, :0], torch.arange(60).expand(2, -1))
-        assert part.score(logits, x, seen).equal(logits)
-        assert part.add_to_output(x, seen).equal(x)
+        state = part.read(ids, ids[:, :0], torch.arange(60).expand(2, -1))
+        assert part.score(logits, x, state).equal(logits)
+        assert part.add_to_output(x, state).equal(x)
 
 
 def test_former_names_of_members_of_features_still_work():
     class Former(Feature):
         longest, noisy, products = 7, True, ("table",)
 
-        def finish(self, x, seen):
+        def finish(self, x, state):
             return x + self.table
 
     feature = Former()

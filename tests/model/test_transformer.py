@@ -101,9 +101,12 @@ def test_heads_that_do_not_divide_the_width_are_an_error(shape):
         build(**shape)
 
 
-def test_groups_have_no_positions_of_single_ids():
+def test_groups_refuse_positions_of_single_ids_and_features_that_they_would_ignore():
     with pytest.raises(ValueError, match="positions"):
         build(group=2)(random_ids(1, 4), positions=Span(1, 4))
+    for name, method in (("token_noise", "disturb"), ("ages", "add_to_output")):
+        with pytest.raises(ValueError, match=f"{name} has {method}, which networks with groups"):
+            build(group=2, features=[{"name": name}])
 
 
 @pytest.mark.parametrize("scheme", ["huang", "transformer_xl", "rotary", "alibi", "none"])

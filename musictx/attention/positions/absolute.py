@@ -17,9 +17,9 @@ class Plain(PositionScheme):
 class Sinusoidal(PositionScheme):
     """Fixed sinusoids for any position, without learned parameters: Vaswani et al. (2017), 3.5.
 
-    Channel 2c is sin(p / 10000^(2c / width)) and channel 2c + 1 the cosine, divided by sqrt(width).
-    The paper multiplies the token embeddings by sqrt(width) instead, which differs only in the
-    scale of the sum; ``MusicTransformer._initialise`` has the reason.
+    At position p, channel 2c is sin(p / 10000^(2c / width)) and channel 2c + 1 the cosine, both
+    divided by sqrt(width). The paper multiplies the token embeddings by sqrt(width) instead, which
+    differs only in the scale of the sum; ``MusicTransformer._initialise`` has the reason.
     """
 
     def embed(self, x: Tensor, positions: Positions) -> Tensor:

@@ -14,8 +14,8 @@ class AddedPositions(nn.Module):
     """Adds positions to the embeddings, in addition to the position scheme.
 
     concat_sinusoids  number of channels of sinusoids that are concatenated to the embedding; a
-                      linear layer maps both back to its width (Huang et al. 2018, table 1).
-                      Initially it keeps the embedding and adds sinusoids as ``Sinusoidal`` does
+                      linear layer maps both to ``width`` channels (Huang et al. 2018, table 1). It
+                      initially returns the embedding plus a random linear map of the sinusoids
     periods           for each n, a learned embedding of position mod n is added. On a grid of four
                       voices with four steps per beat, n = 4 tells the next voice (the "instrument
                       labels" of the paper) and n = 16 also its step in the beat
@@ -31,14 +31,12 @@ class AddedPositions(nn.Module):
         self.periods = nn.ModuleList(nn.Embedding(n, width) for n in self.lengths)
 
     def initialise(self) -> None:
-        """Initialise ``join`` so that it keeps the embedding, after the linear layers of the model
-        are initialised. With a random ``join``, the embedded tokens would not resemble their rows
-        in a tied output matrix."""
+        """Initialise ``join`` so that it keeps the embedding; called after the linear layers of the
+        model are initialised. With a random ``join``, the embedded tokens would not resemble their
+        rows in a tied output matrix."""
         if self.join is not None:
             width = self.join.out_features
-            with torch.no_grad():
-                self.join.weight[:, :width] = 0.0
-                self.join.weight.diagonal().fill_(1.0)
+            nn.init.eye_(self.join.weight[:, :width])
             nn.init.normal_(self.join.weight[:, width:], std=self.sinusoids**-0.5)
 
     def forward(self, x: Tensor, positions: Positions) -> Tensor:

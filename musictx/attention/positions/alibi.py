@@ -10,7 +10,7 @@ from musictx.attention.terms import Axis, Terms
 
 
 class ALiBi(PositionScheme):
-    """Each head subtracts its own fixed slope times the distance from the logits; nothing learned.
+    """Each head subtracts a fixed slope times the distance from the logits; nothing is learned.
 
     The slopes of n heads, n a power of two, are 2**(-8/n), 2**(-16/n), ..., 2**-8. For another
     number of heads, the first slopes are those of the next lower power of two; the others are every
@@ -28,13 +28,9 @@ class ALiBi(PositionScheme):
         others = [2 * h + 1 for h in range(sizes.heads - self.power)]
         self.register_buffer("exponents", torch.tensor(first + others), persistent=False)
 
-    @property
-    def slopes(self) -> Tensor:
-        """(heads,) float32."""
-        return torch.exp2(self.exponents * (-4 / self.power))
-
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
         low = self.sizes.low(reach)
-        distances = torch.arange(low, reach + 1, device=self.exponents.device).abs()
-        axis = Axis(bias=-self.slopes[:, None] * distances, low=low, high=reach)
+        slopes = torch.exp2(self.exponents * (-4 / self.power))
+        distances = torch.arange(low, reach + 1, device=slopes.device).abs()
+        axis = Axis(bias=-slopes[:, None] * distances, low=low, high=reach)
         return Terms(scale=self.scale, axes=(axis,))

@@ -16,8 +16,8 @@ class Sizes:
     """What a scheme needs to know about its model.
 
     layers, heads, head_dim, width   as in the model; width = heads * head_dim
-    causal       keys are never after their query, so tables have only distances to the past
-    coordinates  options of the coordinates of tokens (attention/positions/coordinates.py), or None
+    causal       whether attention is causal; then tables have no distances to later keys
+    coordinates  the options of :func:`.coordinates.readers`; None: no coordinates but the order
     """
 
     layers: int
@@ -55,8 +55,8 @@ class PositionScheme(nn.Module):
 
     @property
     def absolute(self) -> bool:
-        """Whether the embeddings depend on the distance of a token from the start of its piece.
-        Such a model has not learned positions beyond its training windows."""
+        """Whether the embeddings depend on the position of a token in its piece. Such a model has
+        not learned positions beyond its training windows."""
         overrides_embed = type(self).embed is not PositionScheme.embed
         return overrides_embed or (self.added is not None and self.added.absolute)
 
@@ -88,7 +88,7 @@ class PositionScheme(nn.Module):
         """Further coordinates of tokens ``ids`` (B, T), as queries and as keys: (B, further, T).
 
         ``positions`` are those of ``ids`` in their pieces. ``last`` (B, further) are the
-        coordinates, as a key, of the token before ``ids``; None: there is none. Called only if
+        coordinates, as a key, of the token before ``ids``, None if there is none. Called only if
         ``further`` is not 0.
         """
         raise NotImplementedError(f"{type(self).__name__} has no further coordinates")

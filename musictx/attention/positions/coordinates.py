@@ -1,7 +1,7 @@
 """Coordinates of tokens other than their order: time, pitch, voice. Each is an axis of ``two_d``.
 
-A reader computes the coordinate of each token as a query and as a key; the axis measures query
-minus key.
+A reader computes the coordinate of each token as a query and as a key; the axis measures the
+coordinate of the query minus that of the key.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from musictx.tokens.tokenizer import Tokenizer
 
 
 class Reader(nn.Module):
-    """One coordinate of tokens.
+    """Computes one coordinate of tokens.
 
     differences  lowest and highest difference with a row in the table; None: the scheme decides
     labels       (K,) int64: the values of keys that the axis measures, as in :class:`.Axis`; None:
@@ -59,8 +59,8 @@ class Time(Reader):
 class Pitch(Reader):
     """The pitch of a token. ``pitches`` are rows as in :func:`value_table`; other ids have none.
 
-    Differences of pitches are -span..span. Two more rows are for pairs without a difference:
-    -span - 1 if the key has no pitch, span + 1 if only the query has none.
+    Differences of pitches are -span..span. Two more are for pairs of a query and a key that lack a
+    pitch: -span - 1 if the key has none, span + 1 if only the query has none.
     """
 
     pitch_of: Tensor
@@ -73,7 +73,7 @@ class Pitch(Reader):
         lowest, highest = (int(distinct[0]), int(distinct[-1])) if len(distinct) else (0, 0)
         span = highest - lowest
         self.differences = (-span - 1, span + 1)
-        # A query without a pitch is at far, a key without one at 2 far. The differences of such
+        # A query without a pitch has the coordinate far, such a key 2 far. The differences of these
         # pairs exceed the span and are clipped: far - pitch; pitch - 2 far; far - 2 far.
         self.far = 4 * (highest + span + 1)
         labels = torch.cat([distinct, torch.tensor([2 * self.far])])

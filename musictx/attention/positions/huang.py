@@ -20,7 +20,7 @@ class Huang(PositionScheme):
 
     def __init__(self, sizes: Sizes, *, max_distance: int, shared: bool = False) -> None:
         super().__init__(sizes)
-        self.shared, self.high = shared, max_distance - 1
+        self.high = max_distance - 1
         self.tables = learned_tables(sizes, shared, sizes.low(self.high), self.high)
 
     @staticmethod
@@ -35,8 +35,8 @@ class Huang(PositionScheme):
 def learned_tables(
     sizes: Sizes, shared: bool, low: int, high: int, layers: int | None = None
 ) -> nn.ParameterList:
-    """A table of vectors for the distances low..high, for each of the first ``layers`` (None: all):
-    (heads, distances, head_dim), or (1, distances, head_dim) if ``shared`` by the heads."""
+    """A table of vectors for the distances low..high for each of the first ``layers`` layers (None:
+    for all): (heads, distances, head_dim), or (1, distances, head_dim) if the heads share it."""
     shape = (1 if shared else sizes.heads, high - low + 1, sizes.head_dim)
     count = sizes.layers if layers is None else layers
     return nn.ParameterList(

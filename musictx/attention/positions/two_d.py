@@ -17,7 +17,7 @@ labels, so layers with it use the ``reference`` implementation.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -29,11 +29,11 @@ from musictx.attention.terms import FURTHER, Axis, Positions, Terms
 
 
 class TwoD(Huang):
-    """Huang's tables by order, and in the ``first_layers`` a table for each further axis:
-    ``time_tables``, ``pitch_tables``, ``voice_tables``.
+    """Huang's tables by order, and in the first ``first_layers`` layers a table for each further
+    axis: ``time_tables``, ``pitch_tables``, ``voice_tables``.
 
-    A time table has a row for each distance below ``max_time``, in steps of the vocabulary; longer
-    distances share the last row. The other tables have a row for each possible difference.
+    A time table has a row for each distance below ``max_time`` steps; longer distances share the
+    last row. The other tables have a row for each possible difference.
     """
 
     def __init__(
@@ -67,18 +67,15 @@ class TwoD(Huang):
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
         axes = list(super().terms(layer, reach=reach).axes)
         for n, name in enumerate(self.readers):
-            tables = self.get_submodule(f"{name}_tables")
-            assert isinstance(tables, nn.ParameterList)
+            tables = cast(nn.ParameterList, self.get_submodule(f"{name}_tables"))
             if layer < len(tables):
                 low, high = self._bounds(name)
-                axis = Axis(table=tables[layer], low=low, high=high, coordinate=FURTHER + n)
-                axes.append(replace(axis, labels=self._reader(name).labels))
+                labels = self._reader(name).labels
+                axes.append(Axis(tables[layer], None, low, high, FURTHER + n, labels))
         return Terms(self.scale, tuple(axes))
 
     def _reader(self, name: str) -> Reader:
-        reader = self.readers[name]
-        assert isinstance(reader, Reader)
-        return reader
+        return cast(Reader, self.readers[name])
 
     def _bounds(self, name: str) -> tuple[int, int]:
         """The lowest and the highest difference that have a row."""

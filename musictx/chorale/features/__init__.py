@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,14 +11,14 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import value_table
 from musictx.errors import ConfigError
-from musictx.model.features.base import Feature, joined
+from musictx.model.features.base import Feature, join_ids
 from musictx.tokens.tokenizer import Tokenizer
 
 
 class VoiceFeature(Feature):
-    """A feature for ``voices`` interleaved voices with one token per step each: position 0 opens a
-    piece, position i is a note of voice (i - 1) mod voices. ``pitches`` are the pitches of
-    ids, as ranges [first, stop, value]; other ids have none."""
+    """A feature for ``voices`` interleaved voices with one token per step each: position 0 is
+    ``bos`` or ``cut``, position i is a note of voice (i - 1) mod voices. ``pitches`` are ranges of
+    ids with pitches, [first, stop, value] as in ``coordinates.value_table``."""
 
     def __init__(self, size: int, voices: int = 0, pitches: Sequence[list[int]] = ()) -> None:
         super().__init__()
@@ -34,15 +34,16 @@ class VoiceFeature(Feature):
             )
         return {"voices": tokenizer.voices, "pitches": [tokenizer.vocabulary.value_range("pitch")]}
 
-    def last_notes(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
-        """(B, T): the last id of the voice that comes next after each of ``ids``; -1: none. The
-        arguments are those of :meth:`Feature.read`."""
-        all_ids, all_places = joined(ids, earlier, places)
-        return values_at_lags(all_ids.masked_fill(all_places < 1, -1), places, [self.voices - 1])[0]
+    def last_notes(self, ids: Tensor, previous_ids: Tensor, positions: Tensor) -> Tensor:
+        """(B, T): for each of ``ids``, the last id of the voice of the following token; -1: none.
+        The arguments are those of :meth:`Feature.read`."""
+        all_ids, all_positions = join_ids(ids, previous_ids, positions)
+        notes = all_ids.masked_fill(all_positions < 1, -1)
+        return values_at_lags(notes, positions, [self.voices - 1])[0]
 
 
 def look_up(table: Tensor, ids: Tensor) -> Tensor:
-    """``table[ids]`` for a table (size,); -1 where an id is negative."""
+    """``table[ids]`` for a table with an entry for each id; -1 where an id is negative."""
     return table[ids.clamp(min=0)].masked_fill(ids < 0, -1)
 
 
@@ -58,12 +59,12 @@ def interval_rows(later: Tensor, earlier: Tensor, span: int) -> Tensor:
     return (later - earlier + span + 1).masked_fill((later < 0) | (earlier < 0), 0)
 
 
-def values_at_lags(values: Tensor, places: Tensor, lags: Iterable[int]) -> Tensor:
+def values_at_lags(values: Tensor, positions: Tensor, lags: Sequence[int]) -> Tensor:
     """(lags, B, T): for each lag n the ``values`` (B, N) n tokens before each of the last T tokens,
-    whose positions in their pieces are ``places`` (B, T); -1 before the beginning of the piece.
+    whose positions in their pieces are ``positions`` (B, T); -1 before the beginning of the piece.
     """
-    count, longest = places.shape[1], max(lags := list(lags))
-    padded = F.pad(values, (longest, 0), value=-1)
+    padded = F.pad(values, (max(lags), 0), value=-1)
     stop = padded.shape[1]
-    entries = [padded[:, stop - count - n : stop - n].masked_fill(places < n, -1) for n in lags]
-    return torch.stack(entries)
+    start = stop - positions.shape[1]
+    shifted = [padded[:, start - n : stop - n].masked_fill(positions < n, -1) for n in lags]
+    return torch.stack(shifted)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.chorale.features import VoiceFeature, look_up, values_at_lags
-from musictx.model.features.base import NativeForm, joined
+from musictx.model.features.base import NativeForm, join_ids
 
 #: Intervals are taken modulo the octave.
 OCTAVE = 12
@@ -29,8 +29,8 @@ class Motion(NamedTuple):
 
     voice   (B, T): the voice of the next note
     last    (B, T): its last pitch
-    others  (voices - 1, B, T, 2): entry n is the voice n + 1 above: its pitches in the previous
-            step and in this step
+    others  (voices - 1, B, T, 2): entry n has the pitches of the voice that is n + 1 voices higher,
+            in the previous step and in this step
     """
 
     voice: Tensor
@@ -39,14 +39,14 @@ class Motion(NamedTuple):
 
 
 class Counterpoint(VoiceFeature):
-    """Add to the logit of each candidate its score in its voice, and the scores of the successions
-    of intervals that it would make.
+    """Scores of each candidate for the next note, by its voice and by the successions of intervals
+    that it would make.
 
-    A candidate that moves is compared with each voice above that has moved in this step, and the
-    score of their succession is added to its logit. ``scores`` (voices, voices - 1, SUCCESSIONS)
-    are by voice and number of voices to the other one; ``notes`` (voices, vocab) are the scores of
-    single candidates. Both begin at zero. They do not depend on the network's output, since vectors
-    multiplied with it overfit (``scripts/LOG.md``).
+    A candidate that differs from the last note of its voice is compared with each higher voice that
+    has moved in this step, and the score of their succession is added to its logit. ``scores``
+    (voices, voices - 1, SUCCESSIONS) has the scores by voice and number of voices up to the other
+    one, ``notes`` (voices, vocab) those of single candidates. Both are initially zero. They do not
+    depend on the network's output, since vectors multiplied with it overfit (``scripts/LOG.md``).
     """
 
     name = "counterpoint"
@@ -57,25 +57,26 @@ class Counterpoint(VoiceFeature):
         self.scores = nn.Parameter(torch.zeros(voices, voices - 1, SUCCESSIONS))
         self.notes = nn.Parameter(torch.zeros(voices, size))
 
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Motion:
-        pitch = look_up(self.pitches, joined(ids, earlier, places)[0])
-        voices, voice = self.voices, places % self.voices
-        back = values_at_lags(pitch, places, range(2 * voices - 1))
+    def read(self, ids: Tensor, previous_ids: Tensor, positions: Tensor) -> Motion:
+        pitch = look_up(self.pitches, join_ids(ids, previous_ids, positions)[0])
+        voices, voice = self.voices, positions % self.voices
+        back = values_at_lags(pitch, positions, range(2 * voices - 1))
         # In this step, only the voices above the next one have notes yet.
         others = torch.stack([back[voices:], back[: voices - 1]], -1)
-        above = torch.arange(1, voices, device=ids.device)[:, None, None]
-        return Motion(voice, back[voices - 1], others.masked_fill((voice < above)[..., None], -1))
+        voices_up = torch.arange(1, voices, device=ids.device)[:, None, None]
+        others = others.masked_fill((voice < voices_up)[..., None], -1)
+        return Motion(voice, back[voices - 1], others)
 
-    def score(self, logits: Tensor, x: Tensor, seen: Motion) -> Tensor:
-        logits = logits + F.embedding(seen.voice, self.notes)
-        last, now = seen.last[..., None], self.pitches
-        leap = (now - last).masked_fill((now < 0) | (last < 0), 0)
-        for table, others in zip(self.scores.unbind(1), seen.others):
+    def score(self, logits: Tensor, x: Tensor, state: Motion) -> Tensor:
+        logits = logits + F.embedding(state.voice, self.notes)
+        last, candidates = state.last[..., None], self.pitches
+        leap = (candidates - last).masked_fill((candidates < 0) | (last < 0), 0)
+        for table, others in zip(self.scores.unbind(1), state.others):
             before, after = others[..., :1], others[..., 1:]
             motion = leap * (after - before).masked_fill((before < 0) | (after < 0), 0)
-            first, second = (before - last).abs() % OCTAVE, (after - now).abs() % OCTAVE
-            similar = seen.voice[..., None] * 2 + (motion > 0)
-            row = (similar * OCTAVE + first) * OCTAVE + second
+            first, second = (before - last).abs() % OCTAVE, (after - candidates).abs() % OCTAVE
+            voice_and_motion = state.voice[..., None] * 2 + (motion > 0)
+            row = (voice_and_motion * OCTAVE + first) * OCTAVE + second
             logits = logits + table.flatten()[row] * (motion != 0)
         return logits
 

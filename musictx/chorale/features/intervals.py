@@ -59,12 +59,12 @@ class Intervals(Feature):
 
     inputs    lags of the intervals whose embeddings are added to each note
     outputs   lags of the intervals that are scored for each candidate for the next note
-    pitches   the pitch of each id, as ranges [first, stop, value]; other ids have none
+    pitches   ranges of ids with pitches, [first, stop, value] as in ``coordinates.value_table``
     dropout   the probability in training that an interval of a note is left out
 
     Inputs and outputs have a table (2 span + 2, width) for each lag, with the rows of
-    :func:`interval_rows`, where span is the largest interval. The tables of ``outputs`` begin at
-    zero.
+    :func:`interval_rows`, where span is the largest interval. The score of an interval is the
+    product of its vector and the network's output. The tables of ``outputs`` are initially zero.
 
     Transposed copies of a piece have the same intervals, so transposition does not keep the input
     embeddings from overfitting within a few epochs; ``dropout`` does.
@@ -101,32 +101,26 @@ class Intervals(Feature):
         coordinates = token_coordinates(tokenizer, f"model.features={cls.name}")
         return {"pitches": coordinates["pitches"]}
 
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
-        """(1 + longest lag, B, T): entry n is the pitch n tokens before each of ``ids``; -1 if it
-        has no pitch or is before the beginning of the piece. Arguments as in :meth:`Feature.read`.
-        """
-        pitch = look_up(self.pitches, torch.cat([earlier, ids], 1))
-        return values_at_lags(pitch, places, range(self.lookback + 1))
+    def read(self, ids: Tensor, previous_ids: Tensor, positions: Tensor) -> Tensor:
+        """(1 + longest lag, B, T): entry n has the pitches n tokens before each of ``ids``; -1 for
+        a token without a pitch or before the beginning of the piece."""
+        pitch = look_up(self.pitches, torch.cat([previous_ids, ids], 1))
+        return values_at_lags(pitch, positions, range(self.lookback + 1))
 
-    def embed(self, x: Tensor, before: Tensor) -> Tensor:
-        """``x`` (B, T, width) plus the embeddings of the intervals between each note and earlier
-        notes; ``before`` is the result of :meth:`read`."""
+    def embed(self, x: Tensor, state: Tensor) -> Tensor:
         for lag, table in zip(self.input_lags, self.inputs):
-            vectors = F.embedding(interval_rows(before[0], before[lag], self.span), table)
+            vectors = F.embedding(interval_rows(state[0], state[lag], self.span), table)
             if self.training and self.dropout:  # whole vectors, not channels
                 vectors = vectors * F.dropout(vectors.new_ones(*x.shape[:2], 1), self.dropout)
             x = x + vectors.to(x.dtype)
         return x
 
-    def score(self, logits: Tensor, x: Tensor, before: Tensor) -> Tensor:
-        """``logits`` (B, T, vocab) plus, for each lag, <x, vector of the interval between the
-        candidate and the note ``lag`` before it>, or 0 if one of them has no pitch."""
+    def score(self, logits: Tensor, x: Tensor, state: Tensor) -> Tensor:
         candidates = self.pitches.expand(*x.shape[:2], -1)
-        total = logits
         for lag, table in zip(self.output_lags, self.outputs):
-            rows = interval_rows(candidates, before[lag - 1][..., None], self.span)
-            total = total + F.linear(x, table).float().gather(-1, rows) * (rows > 0)
-        return total
+            rows = interval_rows(candidates, state[lag - 1][..., None], self.span)
+            logits = logits + F.linear(x, table).float().gather(-1, rows) * (rows > 0)
+        return logits
 
     def native(self) -> NativeForm:
         inputs, outputs = list(self.inputs), list(self.outputs)

@@ -56,11 +56,11 @@ class TokenNoise(VoiceFeature):
         self.share, self.hidden = share, hidden
 
     def disturb(self, ids: Tensor) -> Tensor:
-        """``ids`` (B, T) int64; in training with noise."""
         if not self.training:
             return ids
         choice = torch.randint(4, ids.shape, device=ids.device)
-        moved = (ids + choice - 2 + (choice >= 2)).clamp(0, len(self.pitches) - 1)
+        semitones = torch.tensor([-2, -1, 1, 2], device=ids.device)[choice]
+        moved = (ids + semitones).clamp(0, len(self.pitches) - 1)
         is_moved = torch.rand(ids.shape, device=ids.device) < self.share
         is_note = self.pitches[ids] >= 0
         is_moved &= is_note & (self.pitches[moved] >= 0)

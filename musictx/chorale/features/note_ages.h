@@ -6,28 +6,28 @@ namespace {
 
 struct NoteAges : Feature {
   const float *inputs, *outputs;  // (next voice, voice back, age; width)
-  int64_t voices, most;
+  int64_t voices, most;  // `most` is the greatest age
 
-  int64_t age(const History& past, int64_t lag) const {
-    const int64_t place = past.place - lag;
-    if (place <= 0 || lag >= past.count) return 0;
+  // The age of the note `lag` tokens before the new one, 0 if there is none.
+  int64_t age(const History& history, int64_t lag) const {
+    if (history.position <= lag || lag >= history.count) return 0;
     int64_t run = 0;
-    for (int64_t n = lag; run < most && past.place - n > voices && n + voices < past.count;
+    for (int64_t n = lag; run < most && history.position - n > voices && n + voices < history.count;
          n += voices, run++)
-      if (past.back(n) != past.back(n + voices)) break;
+      if (history.back(n) != history.back(n + voices)) break;
     return std::min(run + 1, most);
   }
-  void add_to(const float* table, const History& past, float* x, int64_t width) const {
+  void add_vectors(const float* table, const History& history, float* x, int64_t width) const {
     for (int64_t lag = 0; lag < voices; lag++) {
-      const int64_t row = (past.place % voices * voices + lag) * (most + 1) + age(past, lag);
+      const int64_t row = (history.position % voices * voices + lag) * (most + 1) + age(history, lag);
       add(x, table + row * width, width);
     }
   }
-  void embed(const History& past, const None&, float* x, int64_t width) const {
-    add_to(inputs, past, x, width);
+  void embed(const History& history, const None&, float* x, int64_t width) const {
+    add_vectors(inputs, history, x, width);
   }
-  void add_to_output(const History& past, const None&, float* x, int64_t width) const {
-    add_to(outputs, past, x, width);
+  void add_to_output(const History& history, const None&, float* x, int64_t width) const {
+    add_vectors(outputs, history, x, width);
   }
 };
 

@@ -21,25 +21,30 @@ from torch.nn import functional as F
 from musictx.chorale.features import VoiceFeature, interval_rows, look_up, pitch_span
 from musictx.chorale.features.note_ages import run_lengths
 from musictx.config.checks import option
-from musictx.model.features.base import NativeForm, Options, joined
-from musictx.model.features.predicted import Predicted, Predictions
+from musictx.model.features.base import (
+    NativeForm,
+    Options,
+    PredictionFeature,
+    Predictions,
+    join_ids,
+)
 
-#: Passages longer than this count as this long.
+#: The length in steps as which longer passages count.
 MOST_STEPS = 64
-#: The least number of steps of a passage, and of note changes in it, for all voices and for a
-#: single voice: held notes alone do not predict the continuation.
-SHORTEST = {"all": 4, "voice": 8}
-CHANGES = {"all": 4, "voice": 3}
-#: Number of classes of length: no passage, then 1, 2-3, 4-7, ..., 64 or more steps.
+#: The least number of steps of a passage, and of changes of notes in it (held notes alone do not
+#: predict the continuation): for all voices, and for the next voice alone.
+SHORTEST = (4, 8)
+CHANGES = (4, 3)
+#: The number of classes of length: no passage, then 1, 2-3, 4-7, ..., 64 or more steps.
 CLASSES = 8
 
 
 @dataclass
 class RepeatState(Predictions):
-    """The ids predicted from all voices and from the next voice alone, each with the class of the
-    passage's length.
+    """The ids predicted from all voices and from the next voice alone; the class of confidence is
+    the class of the passage's length.
 
-    last   (B, T): the last note of the next voice
+    last   (B, T): the id of the last note of the next voice; -1: none
     """
 
     last: Tensor
@@ -54,15 +59,14 @@ class RepeatOptions(Options):
     )
 
 
-class Repeats(VoiceFeature, Predicted):
+class Repeats(VoiceFeature, PredictionFeature):
     """Embeddings and scores of the predicted notes.
 
-    dropout   the probability in training that a match is left out
+    dropout   the probability in training that a passage is ignored
 
-    Added at the input, for both kinds of match: a vector of ``lengths`` (2, classes, width) by the
-    length of the passage, and one of ``intervals`` (2, 2 span + 2, width) by the interval from the
-    last note of the next voice to the predicted note. Added to the logit of the predicted id: <x,
-    the vector of ``scores`` by the length>.
+    Embeddings, for each of the two passages: a vector of ``lengths`` (2, classes, width) by its
+    length, and one of ``intervals`` (2, 2 span + 2, width) by the interval from the last note of
+    the next voice to the predicted note. The score is <x, the vector of ``scores`` by the length>.
     """
 
     name = "repeats"
@@ -78,30 +82,29 @@ class Repeats(VoiceFeature, Predicted):
         self.intervals = nn.Parameter(torch.randn(2, 2 * self.span + 2, width) * std)
         self.scores = nn.Parameter(torch.zeros(2, CLASSES, width))
 
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> RepeatState:
-        all_ids, all_places = joined(ids, earlier, places)
-        count = ids.shape[1]
-        predicted, trust = [], []
+    def read(self, ids: Tensor, previous_ids: Tensor, positions: Tensor) -> RepeatState:
+        all_ids, all_positions = join_ids(ids, previous_ids, positions)
+        count, predicted, confidence = ids.shape[1], [], []
         for one_voice in (False, True):
-            match, steps = longest_match(
-                all_ids, all_places, self.voices, count, one_voice=one_voice
+            next_id, steps = longest_match(
+                all_ids, all_positions, self.voices, count, one_voice=one_voice
             )
             if self.training and self.dropout:
                 mask = torch.rand(ids.shape, device=ids.device) >= self.dropout
-                match, steps = match * mask, steps * mask
-            predicted.append(match)
-            trust.append(length_class(steps))
-        last = self.last_notes(ids, earlier, places)
+                next_id, steps = next_id * mask, steps * mask
+            predicted.append(next_id)
+            confidence.append(length_class(steps))
+        last = self.last_notes(ids, previous_ids, positions)
         field = torch.zeros_like(ids)
-        return RepeatState(torch.stack(predicted, 2), torch.stack(trust, 2), field, last)
+        return RepeatState(torch.stack(predicted, 2), torch.stack(confidence, 2), field, last)
 
-    def embed(self, x: Tensor, seen: RepeatState) -> Tensor:
-        last_pitch = look_up(self.pitches, seen.last)
-        row = interval_rows(self.pitches[seen.ids], last_pitch[..., None], self.span)
-        for kind, table in enumerate(self.intervals):
-            trust = seen.trust[..., kind]
-            vector = F.embedding(row[..., kind], table) * (trust > 0)[..., None]
-            x = x + (F.embedding(trust, self.lengths[kind]) + vector).to(x.dtype)
+    def embed(self, x: Tensor, state: RepeatState) -> Tensor:
+        last_pitch = look_up(self.pitches, state.last)
+        row = interval_rows(self.pitches[state.ids], last_pitch[..., None], self.span)
+        for n, table in enumerate(self.intervals):
+            length = state.confidence[..., n]
+            vector = F.embedding(row[..., n], table) * (length > 0)[..., None]
+            x = x + (F.embedding(length, self.lengths[n]) + vector).to(x.dtype)
         return x
 
     def native(self) -> NativeForm:
@@ -110,10 +113,8 @@ class Repeats(VoiceFeature, Predicted):
             "classes pitches lengths intervals voices span",
             self.scores.flatten(0, 1),
             most=MOST_STEPS,
-            shortest_all=SHORTEST["all"],
-            shortest_own=SHORTEST["voice"],
-            changes_all=CHANGES["all"],
-            changes_own=CHANGES["voice"],
+            shortest=SHORTEST,
+            changes=CHANGES,
         )
 
 
@@ -124,50 +125,49 @@ def length_class(steps: Tensor) -> Tensor:
 
 
 def longest_match(
-    ids: Tensor, places: Tensor, voices: int, count: int, *, one_voice: bool
+    ids: Tensor, positions: Tensor, voices: int, count: int, *, one_voice: bool
 ) -> tuple[Tensor, Tensor]:
     """Find the longest repeated passage that ends with each of the last ``count`` ``ids`` (B, N).
-    Return the id that followed the earlier passage, and the steps of the passage, (B, count) int64
-    each; 0 where no passage is repeated.
+    Return the id that followed the earlier occurrence, and the number of steps of the passage,
+    (B, count) int64 each; both are 0 if no passage is repeated.
 
-    The ids up to a position are compared with the ids a whole number of steps earlier in the same
-    piece (``places`` as in :meth:`Feature.read`, negative if unknown). Of equally long passages the
-    latest counts. With ``one_voice`` only ids of the next voice are compared.
+    The ids up to an index are compared with those a whole number of steps before them in the same
+    piece (``positions`` (B, N) are as in :func:`join_ids`). Of equally long passages the latest
+    counts. With ``one_voice`` only ids of the next voice are compared.
     """
-    total, kind = ids.shape[1], "voice" if one_voice else "all"
+    total = ids.shape[1]
     stride, shift = (voices, voices - 1) if one_voice else (1, 0)
     begin = max(total - count - shift - MOST_STEPS * voices, 0)
     lags = torch.arange(1, max(total // voices, 1) + 1, device=ids.device) * voices
     # (lags, n): the index of the earlier id
     earlier = torch.arange(begin, total, device=ids.device) - lags[:, None]
     equal = ids[:, earlier.clamp(min=0)] == ids[:, None, begin:]
-    equal &= (places[:, None, begin:] > lags[:, None]) & (earlier >= 0)
-    now = torch.arange(total - count, total, device=ids.device)
-    ends = now - shift  # the last index of a passage
+    equal &= (positions[:, None, begin:] > lags[:, None]) & (earlier >= 0)
+    index = torch.arange(total - count, total, device=ids.device)
+    ends = index - shift  # the last index of the passage
     if count == 1:  # while decoding: the run at one index instead of all
         run = _run_length_at(equal, total - 1 - shift - begin, stride)[..., None]
     else:
         run = run_lengths(equal, stride)[..., (ends - begin).clamp(min=0)]
     run = run.clamp(max=MOST_STEPS * voices)
     nearer_first = torch.arange(len(lags), 0, -1, device=ids.device)[:, None]
-    which = (run * (len(lags) + 1) + nearer_first).argmax(1)
-    length = run.gather(1, which[:, None]).squeeze(1) * (ends >= 0)
+    best = (run * (len(lags) + 1) + nearer_first).argmax(1)
+    length = run.gather(1, best[:, None]).squeeze(1) * (ends >= 0)
     is_change = torch.zeros_like(ids)
     is_change[:, voices:] = ids[:, voices:] != ids[:, :-voices]
     sums = F.pad(_sums(is_change, stride), (stride, 0))  # entry n + stride: up to index n
     last = (ends + stride).clamp(min=0)
     changes = sums[:, last] - sums.gather(1, (last - length).clamp(min=0))
-    is_match = (length >= SHORTEST[kind] * voices) & (changes >= CHANGES[kind])
-    source = (now + 1 - lags[which]).clamp(min=0)
-    return ids.gather(1, source).clamp(min=0) * is_match, length // voices * is_match
+    is_match = (length >= SHORTEST[one_voice] * voices) & (changes >= CHANGES[one_voice])
+    following = (index + 1 - lags[best]).clamp(min=0)
+    return ids.gather(1, following).clamp(min=0) * is_match, length // voices * is_match
 
 
 def _run_length_at(mask: Tensor, end: int, stride: int) -> Tensor:
     """(...) int64: :func:`run_lengths` at the index ``end`` alone."""
-    back = mask[..., : max(end, 0) + 1].flip(-1)[..., ::stride]
-    broken = (~back).to(torch.uint8)
-    length = torch.where(back.all(-1), back.shape[-1], broken.argmax(-1))
-    return length * stride
+    backwards = mask[..., : max(end, 0) + 1].flip(-1)[..., ::stride]
+    first_false = (~backwards).to(torch.uint8).argmax(-1)
+    return torch.where(backwards.all(-1), backwards.shape[-1], first_false) * stride
 
 
 def _sums(numbers: Tensor, stride: int) -> Tensor:

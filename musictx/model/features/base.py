@@ -1,4 +1,4 @@
-"""Base class of features: inputs of the network that are computed from the ids so far.
+"""Base classes of features: inputs of the network that are computed from the ids so far.
 
 One file holds all of a feature: the options that a user sets, the arguments that follow from the
 tokenizer, and the computation in torch; a header of the same name may hold the computation in C++.
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from musictx.config import checks
 from musictx.errors import ConfigError
@@ -61,10 +62,10 @@ class NativeForm(NamedTuple):
 class Feature(nn.Module):
     """Computes a state from the ids so far, adds vectors to the embeddings, scores the next id.
 
-    A feature follows from the ids alone. It gives the network no new information, but saves the
-    layers and the training that it would take to compute the same. It never reads later ids, nor
-    ids before the beginning of a piece, so causality, packed pieces and decoding with a cache work
-    as without it.
+    The state follows from the ids alone. It gives the network no new information, but saves the
+    layers and the training that it would take to compute the same. It depends neither on later ids
+    nor on ids before the beginning of the piece, so causality, packed pieces and decoding with a
+    cache work as without it.
 
     The constructor is ``Feature(size, width, **arguments)``, for ``size`` ids and a network of
     ``width`` channels; the arguments are its options and those of :meth:`of_tokens`.
@@ -79,10 +80,11 @@ class Feature(nn.Module):
     #: Whether only few tokens of a training step use each row of its tables. Such tables learn at
     #: their own, higher rate (``optim.table_lr``).
     sparse: bool = True
-    #: Whether it reads the ids after :meth:`disturb`, as the embedding does, or the original ids.
+    #: Whether :meth:`read` gets the ids after :meth:`disturb`, as the embedding does, or the
+    #: original ids.
     reads_disturbed: bool = False
-    #: The parameters that stay random when a feature is added to a trained model; all others are
-    #: set to zero. These are only multiplied with parameters that are zero; if both factors were
+    #: The parameters that stay random when the feature is added to a trained model; all others are
+    #: set to zero. Each of these is multiplied with one that is set to zero; if both factors were
     #: zero, neither would get a gradient.
     random_when_added: tuple[str, ...] = ()
 
@@ -99,29 +101,30 @@ class Feature(nn.Module):
         return {}
 
     def disturb(self, ids: Tensor) -> Tensor:
-        """The ids that the network reads in place of ``ids`` (B, T) int64, such as some random ones
-        in training."""
+        """The ids that the network reads instead of ``ids`` (B, T) int64, for example with random
+        errors in training."""
         return ids
 
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Any:
+    def read(self, ids: Tensor, previous_ids: Tensor, positions: Tensor) -> Any:
         """The state of this feature after each of ``ids`` (B, T) int64, as tensors (B, T, ...).
 
-        earlier  (B, N) the ids before ``ids``, at most ``lookback``; -1: missing
-        places   (B, T) the positions of ``ids`` in their pieces. 0 is the first id of a piece; ids
-                 before it must not affect the state
+        previous_ids  (B, N) the ids before ``ids``, at most ``lookback``; -1: missing
+        positions     (B, T) the positions of ``ids`` in their pieces. 0 is the first id of a piece;
+                      ids before it must not affect the state
         """
         return None
 
-    def embed(self, x: Tensor, seen: Any) -> Tensor:
-        """Embeddings ``x`` (B, T, width) plus the vectors of this feature. ``seen`` is the result
-        of :meth:`read`."""
+    def embed(self, x: Tensor, state: Any) -> Tensor:
+        """The embeddings ``x`` (B, T, width) plus the vectors of this feature. ``state`` is the
+        result of :meth:`read`, here and in the next methods."""
         return x
 
-    def add_to_output(self, x: Tensor, seen: Any) -> Tensor:
-        """The output of the last layer before the norm, ``x`` (B, T, width), plus vectors."""
+    def add_to_output(self, x: Tensor, state: Any) -> Tensor:
+        """The output of the last layer before the norm, ``x`` (B, T, width), plus the vectors of
+        this feature."""
         return x
 
-    def score(self, logits: Tensor, x: Tensor, seen: Any) -> Tensor:
+    def score(self, logits: Tensor, x: Tensor, state: Any) -> Tensor:
         """The ``logits`` (B, T, vocab) of the next id plus the scores of this feature. ``x``
         (B, T, width) is the input of the output matrix."""
         return logits
@@ -151,12 +154,52 @@ class Feature(nn.Module):
     keep = register_tables  #: its former name
 
 
-def event_arguments(tokenizer: Tokenizer, feature: str) -> dict[str, list[list[int]]]:
-    """Return the arguments of features of event tokens, as rows [first, stop, value] of ids.
+@dataclass
+class Predictions:
+    """``K`` ids that may follow each of (B, T) ids: the state of a feature. Subclasses add fields.
 
-    ``steps`` are the ids that take time, ``starts`` and ``ends`` those that start and end a pitch,
-    ``loudness`` those that set the loudness of the following notes, and ``resets``, with control
-    tokens only, those after which nothing sounds. Raises ``ConfigError`` for other tokens."""
+    ids         (B, T, K): the predicted ids; 0: none
+    confidence  (B, T, K): the class of confidence in each
+    field       (B, T): the number of the next id in its group; 0 for tokens without groups
+    """
+
+    ids: Tensor
+    confidence: Tensor
+    field: Tensor
+
+
+class PredictionFeature(Feature):
+    """A feature that predicts ids, such as those that followed an earlier, equal passage.
+
+    :meth:`read` of a subclass finds the predicted ids. Each has a class of confidence, such as the
+    length of the repeated passage; learned weights of its class raise or lower its logit. Related:
+    the neural cache (Grave et al. 2017), pointer networks (Vinyals et al. 2015).
+
+    classes  the number of classes of confidence
+    scores   (fields * K * classes, width): a vector for each field, number of the prediction (0 to
+             K - 1) and class, whose product with the output of the layers is the score
+    """
+
+    classes: int
+    scores: nn.Parameter
+
+    def score(self, logits: Tensor, x: Tensor, state: Predictions) -> Tensor:
+        row = self._rows(state) + state.field[..., None] * (state.ids.shape[2] * self.classes)
+        scores = F.linear(x, self.scores.flatten(0, -2)).float().gather(2, row) * (state.ids > 0)
+        return logits.scatter_add(2, state.ids, scores.to(logits.dtype))
+
+    def _rows(self, state: Predictions) -> Tensor:
+        """The row of each prediction in a table by number and class: (B, T, K)."""
+        number = torch.arange(state.ids.shape[2], device=state.ids.device)
+        return state.confidence + number * self.classes
+
+
+def event_arguments(tokenizer: Tokenizer, feature: str) -> dict[str, list[list[int]]]:
+    """Return arguments of features of event tokens, ranges of ids as [first, stop, value].
+
+    ``steps`` are the ids that take time, ``starts`` and ``ends`` those that start and end a note,
+    ``loudness`` those that set the loudness of the following notes, and ``resets`` those after
+    which nothing sounds (only with control tokens). Raises ``ConfigError`` for other tokens."""
     vocabulary = tokenizer.vocabulary
     kinds = {"steps": "time_shift", "starts": "note_on", "ends": "note_off"}
     if not {*kinds.values(), "velocity"} <= set(vocabulary.kinds):
@@ -170,8 +213,9 @@ def event_arguments(tokenizer: Tokenizer, feature: str) -> dict[str, list[list[i
     return arguments | {"loudness": [vocabulary.value_range("velocity")]}
 
 
-def joined(ids: Tensor, earlier: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """Return all ids (B, N + T), earlier and new, and their places. Places are negative before the
-    piece of the first new id. The arguments are those of :meth:`Feature.read`."""
-    offsets = torch.arange(-earlier.shape[1], 0, device=ids.device)
-    return torch.cat([earlier, ids], 1), torch.cat([places[:, :1] + offsets, places], 1)
+def join_ids(ids: Tensor, previous_ids: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Return all ids (B, N + T), previous and new, and their positions, which are negative before
+    the piece of the first new id. The arguments are those of :meth:`Feature.read`."""
+    offsets = torch.arange(-previous_ids.shape[1], 0, device=ids.device)
+    all_positions = torch.cat([positions[:, :1] + offsets, positions], 1)
+    return torch.cat([previous_ids, ids], 1), all_positions

@@ -30,8 +30,8 @@ from musictx.model.features.pitches import NEVER, TIMES, PitchFeature, class_of,
 from musictx.tokens.controls import CONTROLS, MARKS
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Upper bounds, in steps, of the classes of time until the next given start, and until the next
-#: given end, of a pitch; a last class has none.
+#: Upper bounds of the classes of time, in steps, until the next given start of a pitch, and until
+#: its next given end; a last class has no bound.
 START_STEPS, END_STEPS = (1, 4, 10, 25, 50, 100, 200, 400), (1, 10, 50, 200)
 #: Parts of a window: before any mark, then from each of the marks on: given notes, earlier music,
 #: composed music.
@@ -41,9 +41,10 @@ PARTS = BEFORE_MARKS, KNOWN, STREAM, HERE = range(4)
 class ConditionState(NamedTuple):
     """The state after each of (B, T) tokens, all int64.
 
-    rows    (B, T, K): rows of the table ``Conditions.context``: part, levels, time
+    rows    (B, T, K): rows of the table ``Conditions.context``: the part of the window, the level
+            of each control, and the time until the next given event
     starts  (B, T, pitches): 0 if no start is given, else 1 + the class of the time until it
-    ends    the same for ends
+    ends    (B, T, pitches): the same for ends
     gap     (B, T): steps until the next given event, ``NEVER`` if there is none
     """
 
@@ -131,9 +132,8 @@ class Conditions(PitchFeature):
         return {**arguments, "controls": controls, "marks": marks}
 
     @torch.no_grad()
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> ConditionState:
-        """The state after each of ``ids``; see :meth:`Feature.read`."""
-        all_ids, index, start, new = history(ids, earlier, places)
+    def read(self, ids: Tensor, previous_ids: Tensor, positions: Tensor) -> ConditionState:
+        all_ids, index, start, new = history(ids, previous_ids, positions)
         start = start[:, new]
         rows, count = ids.shape
         mark, control = self.part[all_ids], self.control[all_ids]
@@ -143,7 +143,7 @@ class Conditions(PitchFeature):
             return torch.where(matches, index, -1).cummax(1).values
 
         marks = [last(mark == part) for part in PARTS[1:]]
-        is_known = marks[0] > marks[1]  # the token belongs to the given notes
+        is_known = marks[0] > marks[1]  # whether the token belongs to the given notes
         known, stream, here = (torch.where(at[:, new] >= start, at[:, new], -1) for at in marks)
         part = torch.where(known > stream, KNOWN, BEFORE_MARKS)
         part = torch.where(stream > known, STREAM, part)
@@ -162,17 +162,17 @@ class Conditions(PitchFeature):
         if ids.is_cuda or torch.compiler.is_compiling() or bool(has_given.any()):
             time = self.steps[all_ids].cumsum(1)
             now = time[:, new].contiguous()
-            begin, end, zero = (time.gather(1, at.clamp(min=0)) for at in (known, stream, here))
-            moment = begin + now - zero  # now, on the clock of the given notes
+            begin, end, origin = (time.gather(1, at.clamp(min=0)) for at in (known, stream, here))
+            moment = begin + now - origin  # now, on the clock of the given notes
             # The index of the first token at the current step.
             step_start = torch.maximum(torch.searchsorted(time, now), here + 1)
             gaps, order = [], index.int() + 1
             for events in (self.starts[all_ids], self.ends[all_ids]):
                 given_events = torch.where(is_known, events, -1)
                 is_written = latest(events, order, self.pitches, new) > step_start[..., None]
-                then = _next_times(given_events, time, moment, known, is_written)
-                is_given = has_given[..., None] & (then <= end[..., None])
-                gaps.append(torch.where(is_given, then - moment[..., None], NEVER))
+                next_time = _next_times(given_events, time, moment, known, is_written)
+                is_given = has_given[..., None] & (next_time <= end[..., None])
+                gaps.append(torch.where(is_given, next_time - moment[..., None], NEVER))
             starts, ends = (
                 torch.where(steps < NEVER, 1 + class_of(steps, classes), 0)
                 for steps, classes in zip(gaps, (self.start_class, self.end_class))
@@ -181,18 +181,16 @@ class Conditions(PitchFeature):
         context_rows.append(self.first_time + class_of(gap, self.time_class))
         return ConditionState(torch.stack(context_rows, -1), starts, ends, gap)
 
-    def embed(self, x: Tensor, seen: ConditionState) -> Tensor:
-        """Embeddings ``x`` (B, T, width) plus the vectors of controls and given notes."""
-        context = F.embedding_bag(seen.rows.flatten(0, 1), self.context, mode="sum")
-        x = self.embed_states(x + context.view_as(x), seen.starts, self.coming)
-        return self.embed_states(x, seen.ends, self.ending)
+    def embed(self, x: Tensor, state: ConditionState) -> Tensor:
+        context = F.embedding_bag(state.rows.flatten(0, 1), self.context, mode="sum")
+        x = self.embed_states(x + context.view_as(x), state.starts, self.coming)
+        return self.embed_states(x, state.ends, self.ending)
 
-    def score(self, logits: Tensor, x: Tensor, seen: ConditionState) -> Tensor:
-        """``logits`` (B, T, vocab) plus the scores of given notes and of shifts to them."""
+    def score(self, logits: Tensor, x: Tensor, state: ConditionState) -> Tensor:
         weights = [F.linear(x, table).float() for table in (self.start_scores, self.end_scores)]
-        logits = self.score_states(logits, x, weights, (seen.starts, seen.ends))
+        logits = self.score_states(logits, x, weights, (state.starts, state.ends))
         exact, past = F.linear(x, self.shift_scores).float().split(1, -1)
-        gap = seen.gap[..., None]
+        gap = state.gap[..., None]
         shifts = (self.steps > 0) & (gap < NEVER)
         is_exact = shifts & (self.steps == gap.clamp(max=self.longest_shift))
         return logits + exact * is_exact + past * (shifts & (self.steps > gap))
@@ -233,13 +231,13 @@ def _next_times(
     next_time = table.cummin(2).values  # from each token on
     at_moment = torch.maximum(torch.searchsorted(time, moment), first.clamp(min=0))
     after_moment = torch.searchsorted(time, moment, right=True)
-    then, later = (
+    now_or_later, later = (
         next_time.gather(2, (total - index)[:, None].expand(-1, pitches + 1, -1))[:, :-1]
         for index in (at_moment, after_moment)
     )
-    return torch.where(is_written, later.transpose(1, 2), then.transpose(1, 2)).contiguous()
+    return torch.where(is_written, later.mT, now_or_later.mT).contiguous()
 
 
 def _classes(bounds: tuple[int, ...]) -> Tensor:
-    """Return the class of each time in steps; longer times have the class of the last entry."""
+    """Return the class of each number of steps; longer times have the class of the last entry."""
     return torch.bucketize(torch.arange(bounds[-1] + 1), torch.tensor(bounds), right=True)

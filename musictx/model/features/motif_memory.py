@@ -19,17 +19,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import value_table
-from musictx.model.features.base import NativeForm, event_arguments
+from musictx.model.features.base import NativeForm, PredictionFeature, Predictions, event_arguments
 from musictx.model.features.pitches import TIMES, class_of, history, time_classes
-from musictx.model.features.predicted import Predicted, Predictions
 from musictx.tokens.tokenizer import Tokenizer
 
 #: The shortest run, in notes, of each class from 1 on; class 0: a shorter run, or none.
 LENGTHS = (3, 4, 6, 8, 12, 16, 32)
 CLASSES = len(LENGTHS) + 1
-#: The length as which longer runs count; the number of notes back where an earlier run may end.
+#: The length as which longer runs count; by how many notes at most the earlier run precedes.
 MOST_NOTES, FARTHEST = 32, 1024
-#: More than the number of pitches.
+#: A factor above any pitch, to encode a piece and a pitch as one number.
 PITCHES = 256
 
 
@@ -37,8 +36,8 @@ PITCHES = 256
 class MotifState(Predictions):
     """The note predicted after each of (B, T) tokens; all int64.
 
-    ``ids`` are those of its pitch, of the time until its start and of its loudness; ``trust`` is
-    the class of the run's length. All fields are 0 if there is no run.
+    ``ids`` are those of its pitch, of the time until its start and of its loudness;
+    ``confidence`` is the class of the run's length. All fields are 0 if there is no run.
 
     pitch  (B, T): its pitch, counted from the lowest
     steps  (B, T): steps until its start, 0 if it is due or overdue
@@ -50,11 +49,11 @@ class MotifState(Predictions):
     level: Tensor
 
 
-class MotifMemory(Predicted):
+class MotifMemory(PredictionFeature):
     """Embeddings and scores of the note that followed the earlier run.
 
     size      the number of ids
-    steps, starts, loudness   rows of ids as in ``coordinates.value_table``: the time that an id
+    steps, starts, loudness   ranges of ids as in ``coordinates.value_table``: the time that an id
               takes, the pitch that it starts, the loudness that it sets for the following notes
 
     All parameters are initially zero.
@@ -101,9 +100,8 @@ class MotifMemory(Predicted):
         return {name: events[name] for name in ("steps", "starts", "loudness")}
 
     @torch.no_grad()
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> MotifState:
-        """The state after each of ``ids``; see :meth:`Feature.read`."""
-        all_ids, index, start, new = history(ids, earlier, places)
+    def read(self, ids: Tensor, previous_ids: Tensor, positions: Tensor) -> MotifState:
+        all_ids, index, start, new = history(ids, previous_ids, positions)
         time, level = self.steps[all_ids].cumsum(1), self.level_of[all_ids]
         set_at = torch.where(level > 0, index, 0).cummax(1).values
         level = level.gather(1, set_at) * (set_at >= start)
@@ -113,8 +111,8 @@ class MotifMemory(Predicted):
         number = is_onset.cumsum(1)
         # To read the number of notes would wait for the GPU, and torch.export cannot read it. In
         # both cases there are as many columns as there may be notes.
-        unread = ids.is_cuda or torch.compiler.is_exporting()
-        columns = number.shape[1] + 1 if unread else int(number[:, -1].max()) + 1
+        is_unknown = ids.is_cuda or torch.compiler.is_exporting()
+        columns = 1 + (number.shape[1] if is_unknown else int(number[:, -1].max()))
         onset = index.new_zeros(len(all_ids), columns)
         onset.scatter_(1, torch.where(is_onset, number, 0), index)
         pitch, note_start = self.starts[all_ids].gather(1, onset), start.gather(1, onset)
@@ -135,14 +133,13 @@ class MotifMemory(Predicted):
         level = level.gather(1, onset).gather(1, predicted) * exists
         step_id = self.step_id[steps.clamp(max=self.longest_shift)]
         ids = torch.stack([self.start_id[pitch], step_id, self.level_id[level]], 2)
-        ids, trust = ids * exists[..., None], length[..., None].expand_as(ids)
-        return MotifState(ids, trust, torch.zeros_like(length), pitch, steps, level)
+        ids, confidence = ids * exists[..., None], length[..., None].expand_as(ids)
+        return MotifState(ids, confidence, torch.zeros_like(length), pitch, steps, level)
 
-    def embed(self, x: Tensor, seen: MotifState) -> Tensor:
-        """Embeddings ``x`` (B, T, width) plus the vectors of the predicted notes."""
-        length = seen.trust[..., 0]
-        embedded = F.embedding(seen.pitch, self.in_pitch) + F.embedding(seen.level, self.in_level)
-        embedded = embedded + F.embedding(class_of(seen.steps, self.time_class), self.in_steps)
+    def embed(self, x: Tensor, state: MotifState) -> Tensor:
+        length = state.confidence[..., 0]
+        embedded = F.embedding(state.pitch, self.in_pitch) + F.embedding(state.level, self.in_level)
+        embedded = embedded + F.embedding(class_of(state.steps, self.time_class), self.in_steps)
         embedded = embedded + F.embedding(length, self.in_length)
         return x + (embedded * (length > 0)[..., None]).to(x.dtype)
 
@@ -167,8 +164,9 @@ def _inverse(values: Tensor, count: int) -> Tensor:
 
 
 def _longest_runs(pitch: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
-    """Return, for each note, the length of the longest run of pitches that ends with it and occurs
-    earlier in the piece, and the lag, how many notes earlier; of equally long runs the latest.
+    """Return, for each note, the length of the longest run of pitches that ends with it and also
+    occurs before in the piece, and the lag, how many notes before: (B, n) each. Of equally long
+    runs the latest counts.
 
     pitch  (B, n): the pitch of each note, -1 for columns without a note
     start  (B, n): the index at which the piece of each note begins
@@ -178,7 +176,7 @@ def _longest_runs(pitch: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
     # One number for pitch and piece. Columns without a note equal no earlier column.
     code = torch.where(pitch >= 0, start * PITCHES + pitch, -1).int()
     earlier = F.pad(torch.where(pitch >= 0, code, -2), (lags, 0), value=-2)
-    is_same = earlier.unfold(1, count, 1)[:, :lags] == code[:, None]  # lags `lags`, ..., 2, 1
+    is_same = earlier.unfold(1, count, 1)[:, :lags] == code[:, None]  # for lags, ..., 2, 1
     number = torch.arange(count, device=pitch.device, dtype=torch.int32)
     last_mismatch = torch.where(is_same, -1, number).cummax(2).values
     run = (number - last_mismatch).clamp_(max=MOST_NOTES)

@@ -10,9 +10,9 @@ struct PitchFeature : Feature {
   const float* maps;                                  // (kinds, chords, 2 pitches - 1); may be missing
   int64_t pitches, kinds, chords, longest;
 
-  // Adds to `to` (pitches) the score of each pitch for its intervals to the pitches with a `state`. The
-  // sum of the profiles, weighted by `weights` (chords), has one number for each kind and interval.
-  void by_interval(const float* weights, const std::vector<int64_t>& state, float* to) const {
+  // Adds to `scores` (pitches) the score of each pitch for its intervals to the pitches with a state in
+  // `states`. The sum of the profiles, weighted by `weights` (chords), has a number for each kind and interval.
+  void add_interval_scores(const float* weights, const std::vector<int64_t>& states, float* scores) const {
     if (!maps) return;
     const int64_t intervals = 2 * pitches - 1;
     std::vector<float> sums(kinds * intervals, 0.0f);
@@ -22,8 +22,8 @@ struct PitchFeature : Feature {
         for (int64_t d = 0; d < intervals; d++) sums[kind * intervals + d] += weights[c] * map[d];
       }
     for (int64_t from = 0; from < pitches; from++)
-      if (state[from] > 0 && kind_of[state[from]] >= 0)
-        add(to, sums.data() + kind_of[state[from]] * intervals + pitches - 1 - from, pitches);
+      if (states[from] > 0 && kind_of[states[from]] >= 0)
+        add(scores, sums.data() + kind_of[states[from]] * intervals + pitches - 1 - from, pitches);
   }
 };
 

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import value_table
-from musictx.model.features.base import Feature, NativeForm, joined
+from musictx.model.features.base import Feature, NativeForm, join_ids
 
 #: The number of classes of times: one for each step below 16, then six for each doubling.
 TIMES = 64
-#: Stands for an infinite number of steps.
+#: The number of steps to or from an event that does not exist; greater than any other.
 NEVER = 1 << 20
 
 
@@ -21,8 +21,8 @@ class PitchFeature(Feature):
     """A feature with a state for each pitch, by which the next start or end of a note is scored.
 
     size      the number of ids
-    steps, starts, ends   rows of ids as in ``coordinates.value_table``: the time that an id takes,
-              and the pitch that it starts or ends
+    steps, starts, ends   ranges of ids as in ``coordinates.value_table``: the time that an id
+              takes, and the pitch that it starts or ends
     chords    the number of learned interval profiles. The score of an interval is the sum of their
               entries for it, each profile weighted by a projection of ``x``
 
@@ -94,8 +94,8 @@ class PitchFeature(Feature):
         if self.interval_maps is not None:
             kinds = F.embedding(states[0], self.kind_one_hot.to(compute_dtype(x)))
             starts = starts + self._interval_scores(x, kinds)
-        both = F.pad(torch.cat([starts, ends], -1), (0, 1))
-        return logits + both.index_select(-1, self.candidates)
+        scores = F.pad(torch.cat([starts, ends], -1), (0, 1))
+        return logits + scores.index_select(-1, self.candidates)
 
     def _interval_scores(self, x: Tensor, kinds: Tensor) -> Tensor:
         """The score of each pitch for its intervals to other pitches: float32 (B, T, pitches).
@@ -132,24 +132,27 @@ class PitchFeature(Feature):
         )
 
 
-def history(ids: Tensor, earlier: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor, slice]:
-    """Return all ids, ``earlier`` and new; the index of each; the index at which its piece begins:
+def history(
+    ids: Tensor, previous_ids: Tensor, positions: Tensor
+) -> tuple[Tensor, Tensor, Tensor, slice]:
+    """Return all ids, previous and new; the index of each; the index at which its piece begins:
     (B, N) each; and the slice of the new ids. The arguments are those of :meth:`Feature.read`."""
-    all_ids, place = joined(ids, earlier, places)
+    all_ids, all_positions = join_ids(ids, previous_ids, positions)
+    new = slice(previous_ids.shape[1], None)
     index = torch.arange(all_ids.shape[1], device=ids.device).expand_as(all_ids)
     # Missing ids (-1) become id 0, which starts and ends nothing and takes no time.
-    return all_ids.clamp(min=0), index, (index - place).clamp(min=0), slice(earlier.shape[1], None)
+    return all_ids.clamp(min=0), index, (index - all_positions).clamp(min=0), new
 
 
 def time_classes() -> Tensor:
-    """Return the class of each time in steps; longer times have the class of the last entry."""
+    """Return the class of each number of steps; longer times have the class of the last entry."""
     steps = torch.arange(1, 16 << 8)
     longer = (16 + 6 * (steps.float().log2() - 4)).long().clamp(max=TIMES - 1)
     return torch.cat([torch.zeros(1, dtype=torch.int64), torch.where(steps < 16, steps, longer)])
 
 
 def class_of(time: Tensor, classes: Tensor) -> Tensor:
-    """Return the class of each ``time`` in steps; ``classes`` is as in :func:`time_classes`."""
+    """Return the class of each ``time`` in steps, by a table such as :func:`time_classes`."""
     return classes[time.clamp(max=len(classes) - 1)]
 
 
@@ -166,9 +169,9 @@ def latest(pitch: Tensor, value: Tensor, pitches: int, new: slice) -> Tensor:
     values = value.new_zeros(rows, pitches + 1, total - new.start)
     values.scatter_(1, column[:, None, new], value[:, None, new])
     if new.start:
-        earlier = value.new_zeros(rows, pitches + 1)
-        earlier.scatter_reduce_(1, column[:, : new.start], value[:, : new.start], "amax")
-        values[:, :, 0] = torch.maximum(values[:, :, 0], earlier)
+        previous = value.new_zeros(rows, pitches + 1)
+        previous.scatter_reduce_(1, column[:, : new.start], value[:, : new.start], "amax")
+        values[:, :, 0] = torch.maximum(values[:, :, 0], previous)
     return values.cummax(2).values[:, :-1].transpose(1, 2).contiguous()
 
 

@@ -31,8 +31,8 @@ from musictx.model.features.base import NativeForm, Options, event_arguments
 from musictx.model.features.pitches import NEVER, TIMES, PitchFeature, class_of, history, latest
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Upper bounds, in steps since its last start, of the states of a pitch: while it sounds (the last
-#: state has no bound), and when it is silent again (then it has no state).
+#: Upper bounds of the states of a pitch, in steps since its last start: while it sounds (one more
+#: state has no bound), and when it is silent again (beyond the last bound it has no state).
 SOUNDING_STEPS, SILENT_STEPS = (4, 16, 64, 200), (10, 30, 100, 400)
 STATES = len(SOUNDING_STEPS) + 1 + len(SILENT_STEPS)
 
@@ -40,11 +40,12 @@ STATES = len(SOUNDING_STEPS) + 1 + len(SILENT_STEPS)
 class SoundingState(NamedTuple):
     """The state after each of (B, T) tokens.
 
-    pitches  int32 (B, T, pitches): 0 for no state, else 1 + the state
-    rows     int64 (B, T, K): rows of the table ``Sounding.context``: loudness, time, last notes
+    pitch_states  int32 (B, T, pitches): 0 for no state, else 1 + the state
+    rows          int64 (B, T, K): rows of the table ``Sounding.context``: the current loudness, the
+                  time since the last note began, then three rows for each of the last notes
     """
 
-    pitches: Tensor
+    pitch_states: Tensor
     rows: Tensor
 
 
@@ -65,9 +66,9 @@ class SoundingOptions(Options):
 class Sounding(PitchFeature):
     """Embeddings of the notes that sound, and scores of the next id; for event tokens.
 
-    loudness  rows of ids as in ``coordinates.value_table``: the level of loudness that an id sets
+    loudness  ranges of ids as in ``coordinates.value_table``: the level of loudness that an id sets
               for the following notes
-    resets    such rows of the ids after which no pitch has a state, as at the beginning of a piece
+    resets    such ranges of the ids after which no pitch has a state, as at the start of a piece
     recent    how many of the last notes are embedded
 
     The other arguments are those of :class:`PitchFeature`. At first the feature has no effect: a
@@ -109,15 +110,13 @@ class Sounding(PitchFeature):
         return event_arguments(tokenizer, cls.name)
 
     @torch.no_grad()
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> SoundingState:
-        """The state after each of ``ids``; see :meth:`Feature.read`."""
-        all_ids, index, piece_start, new = history(ids, earlier, places)
+    def read(self, ids: Tensor, previous_ids: Tensor, positions: Tensor) -> SoundingState:
+        all_ids, index, piece_start, new = history(ids, previous_ids, positions)
         rows, total = all_ids.shape
         last_reset = torch.where(self.resets[all_ids], index, 0).cummax(1).values
         start = torch.maximum(piece_start, last_reset)[:, new]  # nothing before it counts
         time = self.steps[all_ids].cumsum(1)
-        starts = self.starts[all_ids]
-        pitches = self._pitches(starts, self.ends[all_ids], time, index, start, new)
+        starts, ends = self.starts[all_ids], self.ends[all_ids]
 
         # The current loudness: the last one that was set, if that was in this piece.
         level = self.level_of[all_ids]
@@ -125,16 +124,16 @@ class Sounding(PitchFeature):
         level = level.gather(1, set_at)
         context_rows = [torch.where(set_at[:, new] >= start, level[:, new], 0)]
 
-        # The last notes. onset_of[:, n] is the index of the token that starts note n = 1, 2, ...
+        # The last notes. onsets[:, n] is the index of the token that starts note n = 1, 2, ...
         is_onset = starts >= 0
         number = is_onset.cumsum(1)
-        onset_of = index.new_zeros(rows, total + 1)
-        onset_of.scatter_(1, torch.where(is_onset, number, 0), index)
+        onsets = index.new_zeros(rows, total + 1)
+        onsets.scatter_(1, torch.where(is_onset, number, 0), index)
         next_time = time[:, new]
         offset = self.levels + TIMES
         for back in range(max(self.recent, 1)):
             note = number[:, new] - back
-            onset = onset_of.gather(1, note.clamp(min=0))
+            onset = onsets.gather(1, note.clamp(min=0))
             exists = (note > 0) & (onset >= start)
             onset_time = time.gather(1, onset)
             gap = class_of(torch.where(exists, next_time - onset_time, NEVER), self.time_class)
@@ -149,30 +148,23 @@ class Sounding(PitchFeature):
                 for row, size in zip((pitch, note_level, gap), sizes):
                     context_rows.append(offset + row)
                     offset += size
-        return SoundingState(pitches, torch.stack(context_rows, dim=-1))
 
-    def _pitches(
-        self, starts: Tensor, ends: Tensor, time: Tensor, index: Tensor, start: Tensor, new: slice
-    ) -> Tensor:
-        """Return ``SoundingState.pitches`` of the ``new`` tokens among all (B, N); tokens before
-        index ``start`` (B, T) do not count."""
         order = index.int() + 1
         last_start = latest(starts, order, self.pitches, new)
         last_end = latest(ends, order, self.pitches, new)
         start_time = latest(starts, time.int(), self.pitches, new)
         age = (time[:, new, None].int() - start_time).clamp_(max=self.ages - 1)
         age += (last_start < last_end) * self.ages
-        return self.state_of[age] * (last_start > start[..., None])
+        pitch_states = self.state_of[age] * (last_start > start[..., None])
+        return SoundingState(pitch_states, torch.stack(context_rows, dim=-1))
 
-    def embed(self, x: Tensor, seen: SoundingState) -> Tensor:
-        """Embeddings ``x`` (B, T, width) plus the vectors of the state after each token."""
-        context = F.embedding_bag(seen.rows.flatten(0, 1), self.context, mode="sum")
-        return self.embed_states(x, seen.pitches, self.states) + context.view_as(x)
+    def embed(self, x: Tensor, state: SoundingState) -> Tensor:
+        context = F.embedding_bag(state.rows.flatten(0, 1), self.context, mode="sum")
+        return self.embed_states(x, state.pitch_states, self.states) + context.view_as(x)
 
-    def score(self, logits: Tensor, x: Tensor, seen: SoundingState) -> Tensor:
-        """``logits`` (B, T, vocab) plus the score of each id's pitch."""
+    def score(self, logits: Tensor, x: Tensor, state: SoundingState) -> Tensor:
         weights = F.linear(x, self.state_scores).float().unflatten(-1, (2, STATES)).unbind(2)
-        return self.score_states(logits, x, weights, (seen.pitches, seen.pitches))
+        return self.score_states(logits, x, weights, (state.pitch_states, state.pitch_states))
 
     def native(self) -> NativeForm:
         return self.pitch_form(

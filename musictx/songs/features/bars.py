@@ -4,10 +4,10 @@
 Music repeats the notes of one, two, four or eight bars ago at the same place of the bar. Groups
 are in the order of bar, place, part and pitch, so the id that follows in a repetition is one
 lookup: shift the key of the last group back by that many bars, and take the first group after
-it. For each distance in bars the feature gives this id, and a class of agreement: how many of the
-last notes were repeated from that distance. Two more distances depend on the music: the distance,
-up to a limit, with the best agreement, and that which the bar line names (``songs/repeats.py``).
-Learned weights for each field, distance and class of agreement score these ids.
+it. For each distance in bars the feature predicts this id, with a class of agreement: how many of
+the last notes were the same at that distance. Two more distances depend on the music: the one with
+the best agreement, up to ``FARTHEST_BARS``, and the one that the bar line names
+(``songs/repeats.py``). Learned weights for each field, distance and class score these ids.
 
 Related: :mod:`musictx.chorale`'s ``repeats``, the neural cache (Grave et al. 2017).
 """
@@ -20,18 +20,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.model.features.base import NativeForm
-from musictx.model.features.predicted import Predictions
+from musictx.model.features.base import NativeForm, Predictions
 from musictx.songs.bar_codec import REPEATS
 from musictx.songs.features.group_keys import BAR, SIZE, GatedGroups, Groups, gather
 from musictx.songs.repeats import FARTHEST_BARS
 
-#: Distances in bars that are always looked up; after them come the best of 1 to ``FARTHEST_BARS``
-#: and the one that the bar line names.
+#: Distances in bars that are always looked up; two more follow, the one with the best agreement and
+#: the one that the bar line names.
 DISTANCES = (1, 2, 4, 8)
 COUNT = len(DISTANCES) + 2
-#: Agreement is measured over this many of the last notes, in classes: 0 if there is no bar at the
-#: distance, then one for each fifth of the notes.
+#: The number of last notes over which agreement is measured, and the number of its classes: 0 if
+#: there is no bar at the distance, then one for each fifth of the notes.
 AGREEMENT_NOTES, CLASSES = 16, 6
 
 
@@ -63,34 +62,36 @@ class EarlierBars(GatedGroups):
         self.scores = nn.Parameter(torch.zeros(SIZE * COUNT * CLASSES, width))
 
     @torch.no_grad()
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> BarsState:
-        """The lookup after each of ``ids``; see :meth:`Feature.read`."""
-        groups = Groups.read(self, ids, earlier, places)
+    def read(self, ids: Tensor, previous_ids: Tensor, positions: Tensor) -> BarsState:
+        groups = Groups.read(self, ids, previous_ids, positions)
         first, previous = groups.first, groups.previous
         # The first bar of the piece, whose line may follow a group of controls.
         first_bar = (groups.bar + groups.is_outside.long()).gather(1, first)
         # The smallest key of a group after the previous one, and the bar of the previous one.
         after = torch.where(groups.has_previous, groups.key.gather(1, previous) + 1, 0)
         bar = torch.where(groups.has_previous, groups.bar.gather(1, previous), first_bar - 1)
-        trust, distance = self._trust(groups, bar, first_bar)
+        agreement, distance = self._agreement(groups, bar, first_bar)
 
-        least, below = groups.spans(after, bar)
+        low, stop = groups.spans(after, bar)
         shift = distance[:, :, None] * BAR  # (B, n, 1, COUNT)
-        index = torch.searchsorted(groups.key, (least[..., None] - shift).flatten(1))
-        index = index.view(*least.shape, COUNT)
+        index = torch.searchsorted(groups.key, (low[..., None] - shift).flatten(1))
+        index = index.view(*low.shape, COUNT)
         key = gather(groups.key, index)
-        is_found = (key < below[..., None] - shift) & (index >= first[:, :, None, None])
+        is_found = (key < stop[..., None] - shift) & (index >= first[:, :, None, None])
         is_bar_id = ~is_found & (groups.field == 0)[..., None]
         following = torch.where(is_found, groups.ids_at(index), is_bar_id * self.bar_id)
-        following = following * (trust > 0)[:, :, None]
-        trust = trust[:, :, None].expand(-1, -1, SIZE, -1) * (following > 0)
+        following = following * (agreement > 0)[:, :, None]
+        confidence = agreement[:, :, None].expand(-1, -1, SIZE, -1) * (following > 0)
         meter = self._last_line(groups, self.meter[groups.ids[:, :, 1]])
         meter = meter[:, :, None].expand(-1, -1, SIZE)
-        return BarsState(*groups.at_new_ids(following, trust, groups.field, meter))
+        return BarsState(*groups.at_new_ids(following, confidence, groups.field, meter))
 
-    def _trust(self, groups: Groups, bar: Tensor, first_bar: Tensor) -> tuple[Tensor, Tensor]:
-        """The class of agreement and the distance in bars, (B, n, COUNT) each. ``bar`` is the bar
-        of the previous group, and ``first_bar`` the first bar of the piece."""
+    def _agreement(self, groups: Groups, bar: Tensor, first_bar: Tensor) -> tuple[Tensor, Tensor]:
+        """The class of agreement and the distance in bars, (B, n, COUNT) each.
+
+        bar        (B, n) the bar of the previous group
+        first_bar  (B, n) the first bar of the piece
+        """
         lags = torch.arange(1, FARTHEST_BARS + 1, device=bar.device)
         keys, first = groups.key, groups.first
         earlier_keys = keys[:, None] - lags[:, None] * BAR
@@ -100,17 +101,17 @@ class EarlierBars(GatedGroups):
         is_repeated &= gather(groups.ids[:, :, 3], index) == groups.ids[:, None, :, 3]
         repeated_notes = F.pad((is_repeated & is_note[:, None]).cumsum(2), (1, 0))
         notes = F.pad(is_note.cumsum(1), (1, 0))
-        # The groups ``begin`` to ``stop`` - 1 hold the last AGREEMENT_NOTES notes.
+        # The groups ``begin`` to ``stop`` - 1 contain the last AGREEMENT_NOTES notes.
         stop = torch.where(groups.has_previous, groups.previous + 1, first)
-        least = (notes.gather(1, stop) - AGREEMENT_NOTES).clamp(min=0)
-        begin = torch.searchsorted(notes, least.contiguous(), right=True) - 1
+        notes_before = (notes.gather(1, stop) - AGREEMENT_NOTES).clamp(min=0)
+        begin = torch.searchsorted(notes, notes_before.contiguous(), right=True) - 1
         begin = torch.maximum(begin, first)
         count = (notes.gather(1, stop) - notes.gather(1, begin)).clamp(min=1)[:, None]
         shape = earlier_keys.shape
         agreed = repeated_notes.gather(2, stop[:, None].expand(shape))
         agreed = agreed - repeated_notes.gather(2, begin[:, None].expand(shape))
         exists = (bar[:, None] - lags[:, None] >= first_bar[:, None]) & groups.has_previous[:, None]
-        trust = torch.where(exists, 1 + (5 * agreed // count).clamp(max=CLASSES - 2), 0)
+        agreement = torch.where(exists, 1 + (5 * agreed // count).clamp(max=CLASSES - 2), 0)
         nearer_first = torch.arange(len(lags), 0, -1, device=bar.device)[:, None]
         best = 1 + (torch.where(exists, agreed, -1) * 64 + nearer_first).argmax(1)
         section = self._last_line(groups, self.section[groups.ids[:, :, 3]])
@@ -118,25 +119,22 @@ class EarlierBars(GatedGroups):
         fixed = torch.tensor(DISTANCES, device=bar.device)[:, None]
         fixed = fixed.expand(len(bar), -1, bar.shape[1])
         distance = torch.cat([fixed, best[:, None], repeated[:, None]], 1)
-        trust = trust.gather(1, (distance - 1).clamp(min=0)) * (distance > 0)
-        return trust.transpose(1, 2), distance.transpose(1, 2)
+        agreement = agreement.gather(1, (distance - 1).clamp(min=0)) * (distance > 0)
+        return agreement.mT, distance.mT
 
     def _last_line(self, groups: Groups, values: Tensor) -> Tensor:
-        """(B, n) the entry of ``values`` (B, n), one for each group, at the last complete bar line
-        of the piece; 0 if there is none."""
+        """(B, n) for each block, the entry of ``values`` (B, n) at the group of the last complete
+        bar line of the piece; 0 if there is none."""
         line = torch.where(groups.is_line, groups.index, -1).cummax(1).values
         line = F.pad(line, (1, 0), value=-1)[:, :-1]  # a group is complete in the block after it
         return torch.where(line >= groups.first, values.gather(1, line.clamp(min=0)), 0)
 
     @property
-    def by_class(self) -> Tensor:
+    def class_embeddings(self) -> Tensor:
         return self.trust
 
-    def embed(self, x: Tensor, seen: Predictions) -> Tensor:
-        """As :meth:`GatedGroups.embed`, plus the embedding of the meter."""
-        assert isinstance(seen, BarsState)
-        predictions = self.summed_embeddings(seen).view_as(x)
-        return x + (predictions + F.embedding(seen.meter, self.in_meter)).to(x.dtype)
+    def summed_embeddings(self, state: BarsState) -> Tensor:
+        return super().summed_embeddings(state) + F.embedding(state.meter.flatten(), self.in_meter)
 
     def native(self) -> NativeForm:
         return self.gated_form("Bars", in_meter=self.in_meter)

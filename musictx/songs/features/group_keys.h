@@ -40,12 +40,12 @@ struct Groups {
   };
   const GroupTable& table;
   const int64_t* ids;  // of group 0; the id before it is bos or cut
-  int64_t count, field;  // numbers of complete groups, and of ids of the current one
+  int64_t count, field;  // the number of complete groups, and of ids of the current one
   std::vector<int64_t> key;  // sorted
   std::vector<Properties> properties;
 
-  Groups(const GroupTable& table, const History& past)
-      : table(table), ids(past.ids + 1), count((past.count - 1) / SIZE), field((past.count - 1) % SIZE) {
+  Groups(const GroupTable& table, const History& history)
+      : table(table), ids(history.ids + 1), count((history.count - 1) / SIZE), field((history.count - 1) % SIZE) {
     int64_t bar = 0;
     bool is_ahead = false;
     properties.reserve(count);
@@ -62,7 +62,8 @@ struct Groups {
   const int64_t* at(int64_t k) const { return ids + k * SIZE; }
   bool is_line(int64_t k) const { return table.is_bar[at(k)[0]]; }
 
-  // The keys that the current group may have. `after` is the smallest one after the last group, in `bar`.
+  // The keys that the current group may have. `after` is the smallest key after that of the last group, and
+  // `bar` the bar of the last group.
   Span span(int64_t after, int64_t bar) const {
     if (!field) return {after, (bar + 1) * BAR};
     const int64_t* group = at(count);

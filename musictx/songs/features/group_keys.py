@@ -1,8 +1,8 @@
 """Sortable keys of groups of ids (songs/bar_tokens.py), for the features that search them.
 
-Groups are in the order of bar, place, part and tone (a pitch, drum or chord root). A group's key is
-one integer that encodes all four, so "what comes next at this place of that bar" is one search
-among sorted keys.
+Groups are in the order of bar, place in the bar, part and tone (a pitch, drum or chord root). The
+key of a group is one integer that encodes all four, so "what comes next at this place of that bar"
+is one search among sorted keys.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import value_table
 from musictx.errors import ConfigError
-from musictx.model.features.base import Feature, NativeForm, joined
-from musictx.model.features.predicted import Predicted, Predictions
+from musictx.model.features.base import Feature, NativeForm, PredictionFeature, join_ids
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.tokenizer import Tokenizer
 
 #: Ids in a group.
 SIZE = 5
-#: Numbers of tones, of parts, and of places + 1 (0: the bar line) in a key.
+#: The number of tones, of parts, and of places in a bar (0 is the bar line) that a key can encode.
 TONES, PARTS, PLACES = 128, 130, 512
 #: The differences between the keys of successive places, and of successive bars.
 PLACE, BAR = PARTS * TONES, PLACES * PARTS * TONES
@@ -40,11 +39,11 @@ INCOMPLETE = 1 << 60
 class GroupFeature(Feature):
     """A feature that looks up groups by their keys. Its tables, (size,) each, map an id to:
 
-    place           place + 1; 0 for ids that are not a place
+    place           1 + the place in the bar; 0 for other ids
     is_bar          whether the id begins a bar line
-    part, tone      the part and the tone in a key
+    part, tone      the part and the tone in a key; 0 for other ids
     is_known        whether the id begins a group ahead (songs/bar_codec.py)
-    meter, section  the numerator and the section of a bar line; 0 for other ids
+    meter, section  the numerator of a bar line, and its section; 0 for other ids
 
     extra_kinds  kinds of ids that the feature reads in addition to :data:`COMMON_KINDS` and, if
                  the vocabulary has it, ``known``
@@ -78,15 +77,16 @@ class GroupFeature(Feature):
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        table = tokenizer.vocabulary
-        if tokenizer.group == 1 or not set(cls.extra_kinds) <= set(table.kinds):
+        vocabulary = tokenizer.vocabulary
+        if tokenizer.group == 1 or not set(cls.extra_kinds) <= set(vocabulary.kinds):
             raise ConfigError(
                 f"model.features={cls.name}: expected tokenizer=notes"
                 + " tokenizer.controls=true" * (KNOWN in cls.extra_kinds)
                 + f", whose notes stand in bars, not {tokenizer.name}"
             )
-        names = (*COMMON_KINDS, *sorted({KNOWN} & set(table.kinds) | set(cls.extra_kinds)))
-        return {name: [table.value_range({"meter": "numerator"}.get(name, name))] for name in names}
+        names = (*COMMON_KINDS, *sorted({KNOWN} & set(vocabulary.kinds) | set(cls.extra_kinds)))
+        kinds = {name: "numerator" if name == "meter" else name for name in names}
+        return {name: [vocabulary.value_range(kind)] for name, kind in kinds.items()}
 
     def key_in_bar(self, blocks: Tensor) -> Tensor:
         """(...) the keys within a bar of the groups that begin in ``blocks`` (..., 5)."""
@@ -99,13 +99,13 @@ class GroupFeature(Feature):
         return (self.place[blocks[..., 1]] > 0) & (part > 0) & (part != DRUM_PART)
 
 
-class GatedGroups(GroupFeature, Predicted):
+class GatedGroups(GroupFeature, PredictionFeature):
     """A feature of groups that scores predicted ids and adds their embeddings, each multiplied by
     the gate of its class of confidence.
 
     bar_id  the id that begins a bar line
     stood   (size, width) the embeddings of predicted ids
-    gates   K * classes values, in any shape: the gates of the classes of K predictions
+    gates   the gate of each number of a prediction and class: K * classes values, in any shape
     """
 
     random_when_added = ("stood",)
@@ -117,28 +117,27 @@ class GatedGroups(GroupFeature, Predicted):
         self.stood = nn.Parameter(torch.randn(size, width) * 0.25 * width**-0.5)
 
     @property
-    def by_class(self) -> Tensor:
-        """(K * classes, width) the embeddings of the classes of K predictions."""
+    def class_embeddings(self) -> Tensor:
+        """(K * classes, width) the embedding of each number of a prediction and class."""
         raise NotImplementedError
 
-    def embed(self, x: Tensor, seen: Predictions) -> Tensor:
-        """``x`` (B, T, width) plus the embeddings of predicted ids and of their classes."""
-        return x + self.summed_embeddings(seen).view_as(x).to(x.dtype)
+    def embed(self, x: Tensor, state: Any) -> Tensor:
+        return x + self.summed_embeddings(state).view_as(x).to(x.dtype)
 
-    def summed_embeddings(self, seen: Predictions) -> Tensor:
+    def summed_embeddings(self, state: Any) -> Tensor:
         """(B * T, width) the sum of the embeddings of predicted ids and of their classes."""
-        row = self._by_class(seen)
-        ids = seen.ids.flatten(0, 1).clamp(max=len(self.stood) - 1)
-        gates = (self.gates.flatten()[row] * (seen.ids > 0)).flatten(0, 1)
+        row = self._rows(state)
+        ids = state.ids.flatten(0, 1).clamp(max=len(self.stood) - 1)
+        gates = (self.gates.flatten()[row] * (state.ids > 0)).flatten(0, 1)
         predicted = F.embedding_bag(
             ids, self.stood, mode="sum", per_sample_weights=gates.to(self.stood.dtype)
         )
-        return predicted + F.embedding_bag(row.flatten(0, 1), self.by_class, mode="sum")
+        return predicted + F.embedding_bag(row.flatten(0, 1), self.class_embeddings, mode="sum")
 
     def gated_form(self, struct: str, **others: Any) -> NativeForm:
-        """The form of a ``struct`` with the fields of ``Gated`` (``predicted.h`` of the native
-        step), the tables and the fields ``others``."""
-        fields = f"classes stood gates by_class size {self.tables} bar_id"
+        """The native form of a C++ ``struct`` that derives from ``Gated`` (predicted.h). Its own
+        fields are the tables, ``bar_id`` and ``others``."""
+        fields = f"classes stood gates class_embeddings size {self.tables} bar_id"
         return self.native_form(struct, fields, self.scores, **others)
 
 
@@ -147,14 +146,14 @@ class Groups:
     """Ids in groups, laid out as in :mod:`musictx.songs.grouped`: n blocks, and a group for each.
 
     feature     the feature that reads the groups
-    blocks      (B, n, 5) ids; block k ends with the fourth id of group k
+    blocks      (B, n, 5) the ids of each block; block k ends with the fourth id of group k
     new_ids     the slice of all ids for which results are requested
     first       (B, n) the index of the first block of the piece of each block
     index       (B, n) the index k of each block
-    ids         (B, n, 5) the ids of group k
+    ids         (B, n, 5) the ids of each group
     key         (B, n) the key of each group of the piece; a group outside the piece has the
                 greatest key of the bar before it
-    bar         (B, n) the number of bar lines up to and including group k
+    bar         (B, n) the number of bar lines up to and including each group
     is_line     (B, n) whether the group is a bar line of the piece
     is_outside  (B, n) whether the group is not part of the piece: controls and groups ahead
     is_ahead    (B, n) whether the group is a group ahead
@@ -173,15 +172,18 @@ class Groups:
     is_ahead: Tensor
 
     @classmethod
-    def read(cls, feature: GroupFeature, ids: Tensor, earlier: Tensor, places: Tensor) -> Groups:
-        """The groups of ``ids`` (B, T) after ``earlier`` (B, N), as in :meth:`Feature.read`. The
-        first of all ids must begin a block, so its place in its piece must be a multiple of 5."""
-        all_ids, place = joined(ids, earlier, places)
+    def read(
+        cls, feature: GroupFeature, ids: Tensor, previous_ids: Tensor, positions: Tensor
+    ) -> Groups:
+        """The groups of ``previous_ids`` and ``ids``; the arguments are those of
+        :meth:`Feature.read`. The first of all ids must begin a block: its position in its piece
+        must be a multiple of 5."""
+        all_ids, all_positions = join_ids(ids, previous_ids, positions)
         pad = -all_ids.shape[1] % SIZE
         blocks = F.pad(all_ids.clamp(min=0), (0, pad)).unflatten(1, (-1, SIZE))
-        place = F.pad(place, (0, pad), value=-1)[:, ::SIZE]
+        block_positions = F.pad(all_positions, (0, pad), value=-1)[:, ::SIZE]
         index = torch.arange(blocks.shape[1], device=ids.device).expand(len(blocks), -1)
-        first = torch.where(place == 0, index, 0).cummax(1).values
+        first = torch.where(block_positions == 0, index, 0).cummax(1).values
 
         first_id = blocks[:, :, 1]
         is_line, is_known = feature.is_bar[first_id], feature.is_known[first_id]
@@ -189,15 +191,15 @@ class Groups:
         latest_bar = torch.where(is_line | is_known, index, 0).cummax(1).values
         is_ahead = is_known.gather(1, latest_bar)
         is_outside = is_ahead | (~is_line & (feature.place[first_id] == 0))
-        in_piece = torch.where(is_line, 0, feature.key_in_bar(blocks))
+        key_in_bar = torch.where(is_line, 0, feature.key_in_bar(blocks))
         is_incomplete = (blocks[:, :, 1:] == 0).any(-1)
-        key = bar * BAR + torch.where(is_outside, BAR - 1, in_piece)
+        key = bar * BAR + torch.where(is_outside, BAR - 1, key_in_bar)
         key = torch.where(is_incomplete, INCOMPLETE, key)
         following = key.flip(1).cummin(1).values.flip(1)
         key = torch.where(is_incomplete, following - 1, key).contiguous()
-        fifth_id = torch.cat([blocks[:, 1:, 0], blocks[:, :1, 0] * 0], 1)
+        fifth_id = F.pad(blocks[:, 1:, 0], (0, 1))
         groups = torch.cat([blocks[:, :, 1:], fifth_id[..., None]], 2)
-        new_ids = slice(earlier.shape[1], all_ids.shape[1])
+        new_ids = slice(previous_ids.shape[1], all_ids.shape[1])
         properties = (key, bar, is_line, is_outside, is_ahead)
         return cls(feature, blocks, new_ids, first, index, groups, *properties)
 
@@ -217,28 +219,32 @@ class Groups:
         return torch.arange(SIZE, device=self.blocks.device).expand(*self.blocks.shape)
 
     def spans(self, after: Tensor, bar: Tensor) -> tuple[Tensor, Tensor]:
-        """The range of keys, from the first result up to but excluding the second, that the group
-        of each block may have, given each of its ids so far; (B, n, 5) each. ``after`` is the
-        smallest key greater than that of the previous group, and ``bar`` the bar of that group."""
+        """The keys that the group of each block may have after each of its ids: at least the first
+        result, and less than the second; (B, n, 5) each.
+
+        after  (B, n) the smallest key greater than that of the previous group
+        bar    (B, n) the bar of the previous group
+        """
         feature, blocks, is_line = self.feature, self.blocks, self.is_line
         bar_key = torch.where(is_line, bar + 1, bar) * BAR
         at_place = bar_key + feature.place[blocks[:, :, 1]] * PLACE * ~is_line
         at_part = at_place + feature.part[blocks[:, :, 2]] * TONES * ~is_line
         exact = at_part + feature.tone[blocks[:, :, 3]] * ~is_line
-        later = torch.where(is_line, 0, after)
-        least = [after, torch.maximum(later, at_place), torch.maximum(later, at_part), exact, exact]
-        below = [
+        low = torch.where(is_line, 0, after)
+        lows = [after, torch.maximum(low, at_place), torch.maximum(low, at_part), exact, exact]
+        stops = [
             (bar + 1) * BAR,
             at_place + torch.where(is_line, 1, PLACE),
             at_part + torch.where(is_line, 1, TONES),
             exact + 1,
             exact + 1,
         ]
-        return torch.stack(least, 2), torch.stack(below, 2)
+        return torch.stack(lows, 2), torch.stack(stops, 2)
 
     def given_keys(self) -> tuple[Tensor, Tensor]:
         """The sorted keys of the groups ahead, (B, n), where every other group repeats the key
-        before it; and the bar of the previous group, (B, n), numbered through all pieces."""
+        before it; and the bar of the previous group, (B, n). Bars are numbered through all pieces.
+        """
         feature, blocks = self.feature, self.blocks
         written = (self.index == self.first).cumsum(1) * BARS_PER_PIECE + self.bar
         bar = written.gather(1, self.previous)
@@ -256,11 +262,11 @@ class Groups:
         return torch.where(has_key, key, 0).cummax(1).values, bar
 
     def at_new_ids(self, *values: Tensor) -> list[Tensor]:
-        """Each of ``values`` (B, n, 5, ...) as (B, T, ...), for the ids that are read."""
+        """The entries (B, T, ...) of each of ``values`` (B, n, 5, ...) at the new ids."""
         return [tensor.flatten(1, 2)[:, self.new_ids] for tensor in values]
 
     def ids_at(self, index: Tensor) -> Tensor:
-        """(B, n, 5, ...): for each field, its id in the groups at ``index`` (B, n, 5, ...)."""
+        """(B, n, 5, ...) the id of each field in the groups at ``index`` (B, n, 5, ...)."""
         return torch.stack([gather(self.ids[:, :, f], index[:, :, f]) for f in range(SIZE)], 2)
 
 

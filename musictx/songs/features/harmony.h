@@ -12,7 +12,7 @@ struct Harmony : Feature {
   static constexpr int64_t HIDDEN = 32;
   enum Kind : int64_t { OTHER, ROOT, QUALITY, PITCH };
 
-  struct Seen {
+  struct State {
     float shares[STRETCHES * CLASSES] = {};
     int64_t root = NO_ROOT, quality = 0, new_root = NO_ROOT, next_kind = OTHER;
   };
@@ -31,30 +31,30 @@ struct Harmony : Feature {
     const int64_t part = table.part[group[1]];
     return table.place[group[0]] > 0 && part > 0 && part != DRUM_PART;
   }
-  bool chord(const int64_t* group) const { return is_chord[group[1]] && table.place[group[0]] > 0; }
+  bool is_chord_group(const int64_t* group) const { return is_chord[group[1]] && table.place[group[0]] > 0; }
   int64_t half(const int64_t* group) const {
     return std::max<int64_t>(table.place[group[0]] - 1, 0) / HALF;
   }
-  void read(const History& past, Seen& seen) const {
-    const Groups groups(table, past);
-    seen = {};
+  void read(const History& history, State& state) const {
+    const Groups groups(table, history);
+    state = {};
     const int64_t* current = groups.at(groups.count);
     if (groups.field == 2)
-      seen.next_kind = chord(current) ? ROOT : is_pitched(current) ? PITCH : OTHER;
-    if (groups.field == 3 && chord(current)) {
-      seen.next_kind = QUALITY;
-      seen.new_root = table.tone[current[2]];
+      state.next_kind = is_chord_group(current) ? ROOT : is_pitched(current) ? PITCH : OTHER;
+    if (groups.field == 3 && is_chord_group(current)) {
+      state.next_kind = QUALITY;
+      state.new_root = table.tone[current[2]];
     }
     int64_t k = groups.count - 1;
-    while (k >= 0 && (groups.properties[k].is_outside || !chord(groups.at(k)))) k--;
+    while (k >= 0 && (groups.properties[k].is_outside || !is_chord_group(groups.at(k)))) k--;
     if (k >= 0) {
-      seen.root = table.tone[groups.at(k)[2]];
-      seen.quality = quality_of[groups.at(k)[3]];
+      state.root = table.tone[groups.at(k)[2]];
+      state.quality = quality_of[groups.at(k)[3]];
     }
-    if (groups.count) read_shares(groups, seen);
+    if (groups.count) read_shares(groups, state);
   }
   // The shares of the given notes of this half bar, of the rest of the bar, of the bar after it, and of all.
-  void read_shares(const Groups& groups, Seen& seen) const {
+  void read_shares(const Groups& groups, State& state) const {
     const std::vector<int64_t> given = groups.given_keys();
     const int64_t last = groups.count - 1;
     int64_t bar = groups.properties[last].bar, current_half = 0;
@@ -69,8 +69,8 @@ struct Harmony : Feature {
     const int64_t bounds[] = {begin, std::min(begin + HALF * place, end), end, end + BAR};
     for (int64_t s = 0; s + 1 < STRETCHES; s++)
       add_shares(groups, first_from(given, bounds[s]), first_from(given, bounds[s + 1]),
-                 seen.shares + s * CLASSES);
-    add_shares(groups, 0, groups.count, seen.shares + (STRETCHES - 1) * CLASSES);
+                 state.shares + s * CLASSES);
+    add_shares(groups, 0, groups.count, state.shares + (STRETCHES - 1) * CLASSES);
   }
   // The shares of the time of the given notes among groups `begin` to `stop` - 1, by pitch class.
   void add_shares(const Groups& groups, int64_t begin, int64_t stop, float* shares) const {
@@ -83,40 +83,41 @@ struct Harmony : Feature {
       }
     for (int64_t c = 0; c < CLASSES; c++) shares[c] /= std::max(sum, 1.0f);
   }
-  void embed(const History&, const Seen& seen, float* x, int64_t width) const {
-    add(x, chords + (seen.quality * (CLASSES + 1) + seen.root) * width, width);
+  void embed(const History&, const State& state, float* x, int64_t width) const {
+    add(x, chords + (state.quality * (CLASSES + 1) + state.root) * width, width);
     for (int64_t n = 0; n < STRETCHES * CLASSES; n++)
-      for (int64_t i = 0; i < width && seen.shares[n] != 0.0f; i++)
-        x[i] += seen.shares[n] * classes[n * width + i];
+      for (int64_t i = 0; i < width && state.shares[n] != 0.0f; i++)
+        x[i] += state.shares[n] * classes[n * width + i];
   }
-  // Adds to `out` the outputs `first` to `stop` - 1 of `network` for the pitch class `above`.
-  void add_outputs(const TransposedMLP& network, const Seen& seen, const float* state, int64_t above,
-                   int64_t first, int64_t stop, float* out) const {
-    const int64_t interval = (above - seen.root % CLASSES + CLASSES) % CLASSES;
-    const int64_t chord = seen.quality * (CLASSES + 1) + (seen.root == NO_ROOT ? CLASSES : interval);
+  // Adds to `out` the outputs `first` to `stop` - 1 of `network` for the pitch class `candidate`. `products` is its part of
+  // the product of `scores` and the output of the layers.
+  void add_outputs(const TransposedMLP& network, const State& state, const float* products,
+                   int64_t candidate, int64_t first, int64_t stop, float* out) const {
+    const int64_t interval = (candidate - state.root % CLASSES + CLASSES) % CLASSES;
+    const int64_t chord = state.quality * (CLASSES + 1) + (state.root == NO_ROOT ? CLASSES : interval);
     float h[HIDDEN];
     for (int64_t i = 0; i < HIDDEN; i++) {
-      float sum = network.bias[i] + network.chord[chord * HIDDEN + i] + state[i];
+      float sum = network.bias[i] + network.chord[chord * HIDDEN + i] + products[i];
       const float* weights = network.ahead + i * STRETCHES * CLASSES;
       for (int64_t s = 0; s < STRETCHES; s++)
         for (int64_t c = 0; c < CLASSES; c++)
-          sum += weights[s * CLASSES + c] * seen.shares[s * CLASSES + (above + c) % CLASSES];
+          sum += weights[s * CLASSES + c] * state.shares[s * CLASSES + (candidate + c) % CLASSES];
       h[i] = 0.5f * sum * (1.0f + std::erf(sum * 0.70710678f));
     }
     for (int64_t n = first; n < stop; n++)
       for (int64_t i = 0; i < HIDDEN; i++) out[n - first] += network.out[n * HIDDEN + i] * h[i];
   }
-  void score(const History&, const Seen& seen, const float* scored, float* logits, int64_t) const {
-    if (seen.next_kind == ROOT)
+  void score(const History&, const State& state, const float* products, float* logits, int64_t) const {
+    if (state.next_kind == ROOT)
       for (int64_t c = 0; c < CLASSES; c++)
-        add_outputs(of_chord, seen, scored, c, 0, 1, logits + first_root + c);
-    if (seen.next_kind == QUALITY && seen.new_root != NO_ROOT)
-      add_outputs(of_chord, seen, scored, seen.new_root, 1, 1 + qualities, logits + first_quality);
-    if (seen.next_kind == PITCH) {
-      float by_class[CLASSES] = {};
+        add_outputs(of_chord, state, products, c, 0, 1, logits + first_root + c);
+    if (state.next_kind == QUALITY && state.new_root != NO_ROOT)
+      add_outputs(of_chord, state, products, state.new_root, 1, 1 + qualities, logits + first_quality);
+    if (state.next_kind == PITCH) {
+      float class_scores[CLASSES] = {};
       for (int64_t c = 0; c < CLASSES; c++)
-        add_outputs(of_note, seen, scored + HIDDEN, c, 0, 1, by_class + c);
-      for (int64_t p = 0; p < pitches; p++) logits[first_pitch + p] += by_class[pitch_class[p]];
+        add_outputs(of_note, state, products + HIDDEN, c, 0, 1, class_scores + c);
+      for (int64_t p = 0; p < pitches; p++) logits[first_pitch + p] += class_scores[pitch_class[p]];
     }
   }
 };

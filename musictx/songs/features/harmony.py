@@ -1,9 +1,9 @@
 """The chord in force and the pitch classes of given notes ahead (songs/bar_codec.py).
 
 The model draws chords for a given melody, and notes for a chord. In both tasks the intervals of
-pitch classes above a root matter, whatever the key. This feature adds to each id the last chord and
-the shares of the pitch classes of given notes, in this half bar, in the rest of the bar, in the bar
-after it and in all groups ahead. Two small networks read these transposed to each of the twelve
+pitch classes above a root matter, whatever the key. This feature adds to each id the chord in force
+and the shares of the pitch classes of given notes: in this half bar, in the rest of the bar, in the
+next bar and in all groups ahead. Two small networks read these transposed to each of the twelve
 pitch classes (:class:`TransposedMLP`): one scores chords with this root, the other notes of this
 pitch class. So what is learned in one key holds in all.
 """
@@ -24,11 +24,11 @@ from musictx.tokens.stream import STEPS_PER_QUARTER
 
 #: The number of pitch classes, and the root where there is no chord.
 CLASSES, NO_ROOT = 12, 12
-#: The number of stretches ahead: this half bar, the rest of the bar, the bar after it, all.
+#: The number of stretches of time ahead: this half bar, the rest of the bar, the next bar, all.
 STRETCHES = 4
 #: Hidden channels of :class:`TransposedMLP`.
 HIDDEN = 32
-#: Steps of half a bar of 4/4, and the most steps of a note that count in shares of time.
+#: Steps of half a bar of 4/4; the length in steps as which longer notes count in shares of time.
 HALF, LONGEST = 2 * STEPS_PER_QUARTER, 2 * STEPS_PER_QUARTER
 #: The kind of the next id.
 OTHER, ROOT, QUALITY, PITCH = range(4)
@@ -54,7 +54,7 @@ class HarmonyState(NamedTuple):
 class TransposedMLP(nn.Module):
     """A network that reads the music transposed to each pitch class.
 
-    width      width of the states ``x``, its other input
+    width      width of its other input ``x``, the output of the layers
     qualities  number of qualities of chords
     count      number of outputs for each pitch class
 
@@ -71,11 +71,11 @@ class TransposedMLP(nn.Module):
         self.out = nn.Parameter(torch.zeros(count, HIDDEN))
 
     def forward(self, x: Tensor, shares: Tensor, root: Tensor, quality: Tensor) -> Tensor:
-        """(n, 12, count) for states ``x`` (n, width), ``shares`` (n, STRETCHES * CLASSES), and the
-        chord in force, ``root`` and ``quality`` (n,)."""
+        """(n, 12, count) for ``x`` (n, width), ``shares`` (n, STRETCHES * CLASSES), and ``root``
+        and ``quality`` (n,) of the chord in force."""
         classes = torch.arange(CLASSES, device=x.device)
-        above = (classes[:, None] + classes) % CLASSES
-        transposed = shares.unflatten(-1, (STRETCHES, CLASSES))[..., above]
+        rotation = (classes[:, None] + classes) % CLASSES
+        transposed = shares.unflatten(-1, (STRETCHES, CLASSES))[..., rotation]
         interval = (classes - root[:, None]) % CLASSES
         interval = torch.where((root == NO_ROOT)[:, None], CLASSES, interval)
         chord = F.embedding(quality[:, None] * (CLASSES + 1) + interval, self.chord)
@@ -84,7 +84,7 @@ class TransposedMLP(nn.Module):
 
 
 class Harmony(GroupFeature):
-    """Embeddings and scores of the chord in force and of given notes ahead.
+    """Embeddings of the chord in force and of given notes ahead, and scores of the next id.
 
     is_chord     (size,) whether an id is the part of a chord
     steps        (size,) the length of a note in steps, at most ``LONGEST``; 0 for other ids
@@ -115,9 +115,8 @@ class Harmony(GroupFeature):
         self.of_note = TransposedMLP(width, count, 1)
 
     @torch.no_grad()
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> HarmonyState:
-        """The state after each of ``ids``; see :meth:`Feature.read`."""
-        groups = Groups.read(self, ids, earlier, places)
+    def read(self, ids: Tensor, previous_ids: Tensor, positions: Tensor) -> HarmonyState:
+        groups = Groups.read(self, ids, previous_ids, positions)
         blocks = groups.blocks
 
         # The last complete chord of the piece; a chord precedes the notes at its place.
@@ -173,27 +172,25 @@ class Harmony(GroupFeature):
         share = (share / share.sum(-1, keepdim=True).clamp(min=1.0)).flatten(3)
         return torch.cat([share[:, :, :1], share[:, :, 1:].expand(-1, -1, SIZE - 1, -1)], 2)
 
-    def embed(self, x: Tensor, seen: HarmonyState) -> Tensor:
-        """``x`` (B, T, width) plus embeddings of the chord in force and of given notes ahead."""
-        chord = F.embedding(seen.quality * (CLASSES + 1) + seen.root, self.chords)
-        return x + (seen.shares @ self.classes + chord).to(x.dtype)
+    def embed(self, x: Tensor, state: HarmonyState) -> Tensor:
+        chord = F.embedding(state.quality * (CLASSES + 1) + state.root, self.chords)
+        return x + (state.shares @ self.classes + chord).to(x.dtype)
 
-    def score(self, logits: Tensor, x: Tensor, seen: HarmonyState) -> Tensor:
-        """``logits`` (B, T, vocab) plus the scores of roots, qualities and pitches."""
+    def score(self, logits: Tensor, x: Tensor, state: HarmonyState) -> Tensor:
         logits = logits.clone()
 
         def outputs(network: TransposedMLP, where: Tensor) -> Tensor:
-            return network(x[where], seen.shares[where], seen.root[where], seen.quality[where])
+            return network(x[where], state.shares[where], state.root[where], state.quality[where])
 
         def add(where: Tensor, ids: slice, scores: Tensor) -> None:
             rows = logits[where]
             rows[:, ids] += scores
             logits[where] = rows
 
-        at_root, at_pitch = seen.next_kind == ROOT, seen.next_kind == PITCH
+        at_root, at_pitch = state.next_kind == ROOT, state.next_kind == PITCH
         add(at_root, self.roots, outputs(self.of_chord, at_root)[..., 0])
-        at_quality = (seen.next_kind == QUALITY) & (seen.new_root != NO_ROOT)
-        root = seen.new_root[at_quality][:, None, None].expand(-1, 1, len(self.of_chord.out))
+        at_quality = (state.next_kind == QUALITY) & (state.new_root != NO_ROOT)
+        root = state.new_root[at_quality][:, None, None].expand(-1, 1, len(self.of_chord.out))
         add(
             at_quality, self.qualities, outputs(self.of_chord, at_quality).gather(1, root)[:, 0, 1:]
         )
@@ -204,9 +201,10 @@ class Harmony(GroupFeature):
         networks = {"of_chord": self.of_chord, "of_note": self.of_note}
         weights: dict[str, Tensor] = {}
         for name, network in networks.items():
-            fields = {"ahead": network.ahead.weight, "bias": network.ahead.bias}
-            fields |= {"chord": network.chord, "out": network.out}
-            weights |= {f"{name}_{field}": weight for field, weight in fields.items()}
+            weights[f"{name}_ahead"] = network.ahead.weight
+            weights[f"{name}_bias"] = network.ahead.bias
+            weights[f"{name}_chord"] = network.chord
+            weights[f"{name}_out"] = network.out
         return self.native_form(
             "Harmony",
             f"{self.tables} is_chord steps quality_of pitch_class classes chords",

@@ -1,10 +1,10 @@
 """The given notes of the bar that is being written, at each of its ids (songs/bar_codec.py).
 
 The groups ahead with the given notes of a bar precede its bar line, so the feature is causal. For
-each id it looks up the id that would follow if only given notes were written: from the next given
-group of this bar after the last group, or from the bar line. It also looks up whether anything else
-is to be composed in this bar, and whether the bar varies its given notes. Learned weights by field
-score the id.
+each id it predicts the id that would follow if only given notes were written: from the next given
+group of this bar after the last group, or from the bar line. The class of confidence is whether
+anything else is to be composed in this bar, and whether the bar varies its given notes. Learned
+weights for each field and class score the id.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from musictx.model.features.base import NativeForm
-from musictx.model.features.predicted import Predictions
+from musictx.model.features.base import NativeForm, Predictions
 from musictx.songs.bar_codec import VARIED, WHOLE
 from musictx.songs.features.group_keys import BAR, SIZE, GatedGroups, Groups, gather
 from musictx.tokens.controls import KNOWN
@@ -47,16 +46,15 @@ class Lookahead(GatedGroups):
         return {**super().of_tokens(tokenizer), "classes": CLASSES}
 
     @torch.no_grad()
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Predictions:
-        """The lookup after each of ``ids``; see :meth:`Feature.read`."""
-        groups = Groups.read(self, ids, earlier, places)
+    def read(self, ids: Tensor, previous_ids: Tensor, positions: Tensor) -> Predictions:
+        groups = Groups.read(self, ids, previous_ids, positions)
         given, bar = groups.given_keys()
-        previous = groups.key.gather(1, groups.previous) % BAR
-        in_bar = torch.where(groups.has_previous, previous, BAR - 1)
-        least, below = groups.spans(bar * BAR + in_bar + 1, bar)
-        index = torch.searchsorted(given, least.flatten(1)).view_as(least)
+        previous_key = groups.key.gather(1, groups.previous) % BAR
+        key_in_bar = torch.where(groups.has_previous, previous_key, BAR - 1)
+        low, stop = groups.spans(bar * BAR + key_in_bar + 1, bar)
+        index = torch.searchsorted(given, low.flatten(1)).view_as(low)
         key = gather(given, index)
-        is_next = (key >= least) & (key < below)
+        is_next = (key >= low) & (key < stop)
         # From the second field of a bar line on, its bar is the current one.
         line_key = (bar[:, :, None] + (groups.is_line[:, :, None] & (groups.field > 0))) * BAR
         line = torch.searchsorted(given, line_key.flatten(1)).view_as(line_key)
@@ -65,11 +63,11 @@ class Lookahead(GatedGroups):
         bar_class = torch.where(section == VARIED, VARIED + 1, 1 + (section == WHOLE).long())
         is_bar_id = ~is_next & (groups.field == 0)
         following = torch.where(is_next, groups.ids_at(index), is_bar_id * self.bar_id)
-        ids, trust = ((tensor * is_given)[..., None] for tensor in (following, bar_class))
-        return Predictions(*groups.at_new_ids(ids, trust, groups.field))
+        ids, confidence = ((tensor * is_given)[..., None] for tensor in (following, bar_class))
+        return Predictions(*groups.at_new_ids(ids, confidence, groups.field))
 
     @property
-    def by_class(self) -> Tensor:
+    def class_embeddings(self) -> Tensor:
         return self.state
 
     def native(self) -> NativeForm:

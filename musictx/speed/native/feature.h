@@ -11,10 +11,10 @@
 
 namespace {
 
-// The cached ids of one row, oldest first. The last one is new; `place` is its position in the piece.
+// The cached ids of one row, oldest first. The last one is new; `position` is its position in the piece.
 struct History {
   const int64_t* ids;
-  int64_t count, place;
+  int64_t count, position;
 
   // The id n positions before the new one, -1 if it is not cached.
   int64_t back(int64_t n) const { return n < count ? ids[count - 1 - n] : -1; }
@@ -29,19 +29,19 @@ struct None {};
 // The base of features: the member functions do nothing unless a feature defines its own.
 struct Feature {
   Matrix scores;      // multiplied by the network's output for `score`; may have no outputs
-  using Seen = None;  // the result of `read` for one row
+  using State = None;  // the result of `read` for one row
 
-  template <class Seen>
-  void read(const History&, Seen&) const {}
+  template <class State>
+  void read(const History&, State&) const {}
   // Adds to the embedding x (width,).
-  template <class Seen>
-  void embed(const History&, const Seen&, float*, int64_t) const {}
+  template <class State>
+  void embed(const History&, const State&, float*, int64_t) const {}
   // Adds to x (width,) after the last layer, before its norm.
-  template <class Seen>
-  void add_to_output(const History&, const Seen&, float*, int64_t) const {}
-  // Adds to logits (vocabulary,); `scored` is the product of `scores` and the network's output.
-  template <class Seen>
-  void score(const History&, const Seen&, const float*, float*, int64_t) const {}
+  template <class State>
+  void add_to_output(const History&, const State&, float*, int64_t) const {}
+  // Adds to logits (vocabulary,); `products` is the product of `scores` and the network's output.
+  template <class State>
+  void score(const History&, const State&, const float*, float*, int64_t) const {}
 };
 
 }  // namespace

@@ -116,14 +116,14 @@ void read_coordinates(const Model& model, const Cache& cache, int64_t row, int64
 // All structs that this library was compiled with.
 using Features = std::tuple<FEATURES>;
 
-// The ids of one row and what each feature has read from them.
+// The ids of one row and the state of each feature.
 template <class>
 struct RowState;
 template <class... Each>
 struct RowState<std::tuple<Each...>> {
   std::vector<int64_t> ids;
-  History past;
-  std::tuple<typename Each::Seen...> seen;
+  History history;
+  std::tuple<typename Each::State...> states;
 };
 using Row = RowState<Features>;
 
@@ -156,24 +156,24 @@ void embed(const Model& model, const Cache& cache, int64_t number, Row& row, flo
     row.ids.insert(row.ids.end(), ids, ids + last);
   }
   const int64_t count = static_cast<int64_t>(row.ids.size());
-  row.past = {row.ids.data(), count, cache.newest * cache.group + cache.field};
+  row.history = {row.ids.data(), count, cache.newest * cache.group + cache.field};
   for_each(model, [&](const auto& feature, auto n) {
-    auto& seen = std::get<n>(row.seen);
-    feature.read(row.past, seen);
-    feature.embed(row.past, seen, x, model.width);
+    auto& state = std::get<n>(row.states);
+    feature.read(row.history, state);
+    feature.embed(row.history, state, x, model.width);
   });
 }
 
 // Adds the scores of all features to logits (rows, vocabulary), given the network's output x (rows, width).
 void score(const Model& model, const std::vector<Row>& batch, const float* x, float* logits) {
   const int64_t rows = static_cast<int64_t>(batch.size()), vocabulary = model.vocabulary;
-  std::vector<float> scored;
+  std::vector<float> products;
   for_each(model, [&](const auto& feature, auto n) {
     const int64_t count = feature.scores.outputs;
-    scored.resize(rows * count);
-    if (count) product(feature.scores, x, rows, scored.data(), 1);
+    products.resize(rows * count);
+    if (count) product(feature.scores, x, rows, products.data(), 1);
     for (int64_t r = 0; r < rows; r++)
-      feature.score(batch[r].past, std::get<n>(batch[r].seen), scored.data() + r * count,
+      feature.score(batch[r].history, std::get<n>(batch[r].states), products.data() + r * count,
                     logits + r * vocabulary, vocabulary);
   });
 }
@@ -282,7 +282,7 @@ void step(const Model& model, const Cache& cache, const int64_t* ids, const floa
       run_layers<Float32>(model, cache, query_coordinates, x, threads);
     for_each(model, [&](const auto& feature, auto n) {
       for (int64_t r = 0; r < rows && cache.group == 1; r++)
-        feature.add_to_output(batch[r].past, std::get<n>(batch[r].seen), x.data() + r * width, width);
+        feature.add_to_output(batch[r].history, std::get<n>(batch[r].states), x.data() + r * width, width);
     });
     normalise(model.norm, x.data(), rows, width, cache.states);
   } else {

@@ -38,22 +38,22 @@ def music(rows: int, seed: int = 0) -> Tensor:
     return torch.cat([torch.ones(rows, 1, dtype=torch.int64), steps.flatten(1)], 1)
 
 
-def slow_match(ids: list[int], places: list[int], at: int, one_voice: bool) -> tuple[int, int]:
+def slow_match(ids: list[int], positions: list[int], at: int, one_voice: bool) -> tuple[int, int]:
     """(id, steps) of the longest match that ends with ``ids[at]``."""
-    kind, stride = ("voice", VOICES) if one_voice else ("all", 1)
+    stride = VOICES if one_voice else 1
     end, best, found = at - (VOICES - 1 if one_voice else 0), 0, 0
     for lag in range(VOICES, len(ids), VOICES):
         length = 0
         while length < repeats.MOST_STEPS * VOICES:
             now = end - length
-            if now < 0 or places[now] - lag < 1 or ids[now] != ids[now - lag]:
+            if now < 0 or positions[now] - lag < 1 or ids[now] != ids[now - lag]:
                 break
             length += stride
         if length > best:
             best, found = length, lag
     inside = range(end - best + stride, end + 1, stride)
     moved = sum(ids[now] != ids[now - VOICES] for now in inside if now >= VOICES)
-    if best < repeats.SHORTEST[kind] * VOICES or moved < repeats.CHANGES[kind]:
+    if best < repeats.SHORTEST[one_voice] * VOICES or moved < repeats.CHANGES[one_voice]:
         return 0, 0
     return ids[at + 1 - found], best // VOICES
 
@@ -61,14 +61,14 @@ def slow_match(ids: list[int], places: list[int], at: int, one_voice: bool) -> t
 @pytest.mark.parametrize("seed", [0, 1])
 def test_ages_and_matches_are_what_loops_find(seed: int) -> None:
     ids = music(2, seed)
-    places = torch.arange(ids.shape[1]).expand_as(ids)
-    found = note_ages.ages(ids, places, VOICES)
+    positions = torch.arange(ids.shape[1]).expand_as(ids)
+    found = note_ages.ages(ids, positions, VOICES)
     matches = [
-        torch.stack(repeats.longest_match(ids, places, VOICES, ids.shape[1], one_voice=one), 2)
+        torch.stack(repeats.longest_match(ids, positions, VOICES, ids.shape[1], one_voice=one), 2)
         for one in (False, True)
     ]
     for row in range(2):
-        numbers, where = ids[row].tolist(), places[row].tolist()
+        numbers, where = ids[row].tolist(), positions[row].tolist()
         for at in range(len(numbers)):
             age = 1
             while where[at] - VOICES * age >= 1 and numbers[at - VOICES * age] == numbers[at]:
@@ -81,15 +81,15 @@ def test_ages_and_matches_are_what_loops_find(seed: int) -> None:
 
 def test_counterpoint_scores_notes_and_two_voices_that_move_at_once() -> None:
     ids = music(1)
-    places = torch.arange(ids.shape[1]).expand_as(ids)
+    positions = torch.arange(ids.shape[1]).expand_as(ids)
     counterpoint = at_random(Counterpoint(VOCAB, 8, pitches=PITCHES, voices=VOICES))
     logits, some = torch.zeros(1, ids.shape[1], VOCAB), 0
     with torch.no_grad():
-        seen = counterpoint.read(ids, ids[:, :0], places)
-        found = counterpoint.score(logits, logits, seen)
+        state = counterpoint.read(ids, ids[:, :0], positions)
+        found = counterpoint.score(logits, logits, state)
     note = PITCH_OF[ids[0]].tolist()
     for at in range(ids.shape[1]):
-        step, voice = divmod(int(places[0, at]), VOICES)  # of the next token
+        step, voice = divmod(int(positions[0, at]), VOICES)  # of the next token
         for candidate in range(VOCAB):
             right = float(counterpoint.notes[voice, candidate].detach())
             for n in range(1, voice + 1):
@@ -109,14 +109,14 @@ def test_counterpoint_scores_notes_and_two_voices_that_move_at_once() -> None:
 
 def test_calibration_scales_by_voice_and_sixteenth_and_holds_the_voices_own_note() -> None:
     ids = music(1)
-    places = torch.arange(ids.shape[1]).expand_as(ids)
+    positions = torch.arange(ids.shape[1]).expand_as(ids)
     calibration = at_random(Calibration(VOCAB, 8, voices=VOICES, phases=4))
     logits = torch.randn(1, ids.shape[1], VOCAB)
     with torch.no_grad():
-        seen = calibration.read(ids, ids[:, :0], places)
-        found = calibration.score(logits, logits, seen)
+        state = calibration.read(ids, ids[:, :0], positions)
+        found = calibration.score(logits, logits, state)
         for at in range(ids.shape[1]):
-            step, voice = divmod(int(places[0, at]), VOICES)  # of the next token
+            step, voice = divmod(int(positions[0, at]), VOICES)  # of the next token
             kind = step % 4 * VOICES + voice
             right = logits[0, at] * calibration.scale[kind]
             if step:
@@ -154,13 +154,12 @@ def row(found: Intervals, later: int, earlier: int) -> int | None:
 @given(st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=12))
 def test_both_are_the_sums_written_out(ids):
     found, whole = intervals(), torch.tensor([ids])
-    seen = found.read(whole, whole[:, :0], torch.arange(len(ids))[None])
+    state = found.read(whole, whole[:, :0], torch.arange(len(ids))[None])
     x = torch.randn(1, len(ids), 8, dtype=torch.float64)
-    embedded = found.embed(x, seen)[0]
-    scored = found.score(torch.zeros(1, len(ids), VOCAB), x, seen)[0]
+    embedded = found.embed(x, state)[0]
+    scored = found.score(torch.zeros(1, len(ids), VOCAB), x, state)[0]
     for t in range(len(ids)):
-        expected = x[0, t].clone()
-        judged = torch.zeros(VOCAB, dtype=torch.float64)
+        expected, judged = x[0, t].clone(), torch.zeros(VOCAB, dtype=torch.float64)
         for lag, table in zip(INPUTS, found.inputs):
             r = row(found, ids[t], ids[t - lag]) if t >= lag else None
             expected += table[0 if r is None else r]
@@ -179,8 +178,7 @@ def test_dropout_withholds_whole_vectors_in_training_only():
     nothing = torch.zeros(4, 500, 8, dtype=torch.float64)
     whole = found.eval().embed(nothing, before)
     torch.manual_seed(6)
-    some = found.train().embed(nothing, before)
-    share = some / whole
+    share = found.train().embed(nothing, before) / whole
     torch.testing.assert_close(share, share[..., :1].expand_as(share))
     kept = share[..., 0].round(decimals=6)
     assert set(kept.unique().tolist()) == {0.0, round(1 / 0.75, 6)}

@@ -24,8 +24,7 @@ def events(count: int, draw: torch.Generator) -> list[int]:
     kind = torch.randint(0, 4, (count,), generator=draw)
     note = torch.randint(0, 4, (count,), generator=draw)
     shift = torch.randint(27, 47, (count,), generator=draw)
-    both = torch.where(kind == 0, 11 + note, torch.where(kind == 1, 19 + note, shift))
-    return both.tolist()
+    return torch.where(kind == 0, 11 + note, torch.where(kind == 1, 19 + note, shift)).tolist()
 
 
 def window(seed: int, *, known: int = 20, past: int = 10, rest: int = 50) -> list[int]:
@@ -81,24 +80,24 @@ def test_read_equals_a_loop_over_events(ahead):
     rows = [window(1, known=ahead, rest=100)[:84]]
     rows += [[*two, *window(3, known=ahead, past=0, rest=100)][:84]]
     ids = torch.tensor(rows)
-    places = torch.arange(84).repeat(2, 1)
-    places[1, len(two) :] -= len(two)
-    seen = Conditions(VOCAB, 8, **GIVEN).read(ids, ids[:, :0], places)
+    positions = torch.arange(84).repeat(2, 1)
+    positions[1, len(two) :] -= len(two)
+    state = Conditions(VOCAB, 8, **GIVEN).read(ids, ids[:, :0], positions)
     met = 0
     for row in range(2):
         for at in range(84):
-            if places[row, at] == 0:
+            if positions[row, at] == 0:
                 loop = Loop()
             loop.advance(int(ids[row, at]))
             gaps = loop.gaps()
             met += len(gaps)
             gap = min(gaps.values(), default=NEVER)
-            assert int(seen.gap[row, at]) == gap
+            assert int(state.gap[row, at]) == gap
             levels = 4 + loop.levels[0], 7 + loop.levels[1]
             expected = [loop.part, *levels, FIRST_TIME + time_class(gap)]
-            assert seen.rows[row, at].tolist() == expected
+            assert state.rows[row, at].tolist() == expected
             starts = [of_class(gaps.get(11 + p), START_STEPS) for p in range(PITCHES)]
             ends = [of_class(gaps.get(19 + p), END_STEPS) for p in range(PITCHES)]
-            assert seen.starts[row, at].tolist() == starts
-            assert seen.ends[row, at].tolist() == ends
+            assert state.starts[row, at].tolist() == starts
+            assert state.ends[row, at].tolist() == ends
     assert (met > 20) == (ahead > 0)

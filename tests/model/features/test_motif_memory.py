@@ -51,12 +51,12 @@ def expected(ids):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_read_equals_a_loop_over_events(seed):
     ids = music(2, 160, seed)
-    places = torch.cat([torch.arange(60), torch.arange(100)]).expand(2, -1)
-    seen = MotifMemory(VOCAB, 8, **GIVEN).read(ids, ids[:, :0], places)
+    positions = torch.cat([torch.arange(60), torch.arange(100)]).expand(2, -1)
+    state = MotifMemory(VOCAB, 8, **GIVEN).read(ids, ids[:, :0], positions)
     for row in range(2):
         for at in range(160):
             begin = 0 if at < 60 else 60
-            numbers = (seen.trust[..., 0], seen.pitch, seen.steps, seen.level)
+            numbers = (state.confidence[..., 0], state.pitch, state.steps, state.level)
             got = tuple(int(each[row, at]) for each in numbers)
             assert got == expected(ids[row, begin : at + 1].tolist()), at
-    assert (seen.trust > 0).float().mean() > 0.15  # else the test could not tell
+    assert (state.confidence > 0).float().mean() > 0.15  # else the test could not tell

@@ -83,13 +83,13 @@ def test_read_equals_a_loop_over_events(resets):
     """A piece begins at 25. Events before a reset do not count."""
     feature, ids = Sounding(VOCAB, 8, **EVENTS, recent=RECENT, resets=resets), music(2, 120)
     ids[:, [17, 60]] = 3
-    places = torch.arange(120).repeat(2, 1)
-    places[1, 25:] -= 25
-    seen = feature.read(ids, ids[:, :0], places)
+    positions = torch.arange(120).repeat(2, 1)
+    positions[1, 25:] -= 25
+    state = feature.read(ids, ids[:, :0], positions)
     for row in range(2):
         for at in range(120):
-            if places[row, at] == 0 or (resets and ids[row, at] == 3):
+            if positions[row, at] == 0 or (resets and ids[row, at] == 3):
                 loop = Loop()
             loop.advance(int(ids[row, at]))
-            assert seen.pitches[row, at].tolist() == loop.pitches()
-            assert seen.rows[row, at].tolist() == loop.rows()
+            assert state.pitch_states[row, at].tolist() == loop.pitches()
+            assert state.rows[row, at].tolist() == loop.rows()

@@ -66,8 +66,8 @@ def expected(ids, place):
             and (is_line or field >= 3 or where > groups[-1][1])
         ]
         follows = like_it[0][field] if like_it else 0 if field else TABLE.id("bar")
-        trust = 1 + min(5 * agreed(lag) // max(len(latest), 1), 4)
-        found.append((follows, trust if follows else 0))
+        confidence = 1 + min(5 * agreed(lag) // max(len(latest), 1), 4)
+        found.append((follows, confidence if follows else 0))
     return found
 
 
@@ -77,5 +77,5 @@ def test_bars_are_compared_as_by_loops(seed):
     row = torch.tensor([ids])
     found = FEATURE.read(row, row[:, :0], torch.arange(len(ids))[None])
     for place in range(len(ids)):
-        predicted = zip(found.ids[0, place].tolist(), found.trust[0, place].tolist())
+        predicted = zip(found.ids[0, place].tolist(), found.confidence[0, place].tolist())
         assert list(predicted) == expected(ids, place), place

@@ -109,15 +109,15 @@ def test_they_find_what_loops_find(seed, look):
     first, second = window(seed, look=look), window(seed + 5, begin=0, look=look)
     begins = len(first) + -len(first) % 5
     ids = torch.tensor([first + [0] * (begins - len(first)) + second])
-    places = torch.cat([torch.arange(begins), torch.arange(len(second))])[None]
+    positions = torch.cat([torch.arange(begins), torch.arange(len(second))])[None]
     ahead, harmony = (
         kind(TOKENS.vocabulary.size, 16, **kind.of_tokens(TOKENS)) for kind in (Lookahead, Harmony)
     )
-    given, chord = (feature.read(ids, ids[:, :0], places) for feature in (ahead, harmony))
+    given, chord = (feature.read(ids, ids[:, :0], positions) for feature in (ahead, harmony))
     for piece, since in ((first, 0), (second, begins)):
         for place in (n for n in range(5, len(piece)) if is_composed(piece, n)):
             at = since + place
-            predicted = given.ids[0, at].item(), given.trust[0, at].item()
+            predicted = given.ids[0, at].item(), given.confidence[0, at].item()
             assert predicted == next_given(piece, place), place
             shares, *others = chord_and_shares(piece, place)
             np.testing.assert_allclose(chord.shares[0, at].reshape(4, 12), shares, atol=1e-6)
