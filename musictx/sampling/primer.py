@@ -94,13 +94,14 @@ def encode_primer(
     full = Primer.of(tokenizer, ids, score)
     if seconds is None:
         return full
-    state, clock, times = tokenizer.grammar(), tokenizer.clock(score), []
+    state, clock, count = tokenizer.grammar(), tokenizer.clock(score), 0
+    end = clock.time(clock.offset + seconds) + 1e-6
     for token_id in ids.tolist():
         state.advance(token_id)
-        times.append(state.seconds)
-    times = clock.seconds(np.array([0.0, *times]))
-    in_time = ids[times[1:] - times[0] <= seconds + 1e-6]
-    primer = Primer.of(tokenizer, in_time, score)
+        if state.seconds > end:
+            break
+        count += 1
+    primer = Primer.of(tokenizer, ids[: count - count % tokenizer.align], score)
     starts, count = full.notes["start"], len(primer.notes)
     if count == 0:
         raise UserError(

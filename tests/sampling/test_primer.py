@@ -30,6 +30,13 @@ def test_a_primer_in_seconds_keeps_no_event_after_them(piano, seconds):
     assert piano.encode(TUNE)[: len(primer.ids)].tolist() == primer.ids.tolist()
 
 
+@pytest.mark.parametrize("name", ["chorale", "notes"])
+def test_a_primer_in_seconds_ends_after_a_whole_step_or_note(name):
+    primer = encode_primer(build(name), TUNE.with_notes(TUNE.notes[::4]), seconds=2.3)
+    assert len(primer.ids) % build(name).align == 0
+    assert rows(primer.score) == rows(TUNE.notes[:12:4])
+
+
 def test_a_primer_without_a_usable_note_is_refused_with_the_reason(piano):
     drums = TUNE.notes.copy()
     drums["drum"] = True
@@ -197,9 +204,5 @@ def test_new_notes_go_to_the_track_whose_notes_lie_nearest():
     assert found["program"].tolist() == [33, 12]
     assert found["velocity"].tolist() == [70] * 2  # tokens without velocities
     # No drums there: they get a track of their own, and so does what has no track to go to.
-    assert assign_tracks(notes, given_on((4, 60, 0, False)), tokens())["track"].tolist() == [
-        4,
-        4,
-        5,
-    ]
-    assert assign_tracks(notes, Score(), tokens())["track"].tolist() == [0, 0, 0]
+    for piece, expected in ((given_on((4, 60, 0, False)), [4, 4, 5]), (Score(), [0, 0, 0])):
+        assert assign_tracks(notes, piece, tokens())["track"].tolist() == expected
