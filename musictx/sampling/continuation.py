@@ -320,7 +320,7 @@ def prompts(
         )
     n = min([context - other_ids, *map(len, pasts)])
     if n < max(map(len, pasts)):
-        n -= (n - len(pasts[0])) % align
+        n = max(n - (n - len(pasts[0])) % align, 0)
     rows = np.empty((len(pasts), other_ids + n), np.int64)
     for row, past, prefix in zip(rows, pasts, prefixes):
         row[:] = [BOS if len(past) == n else CUT, *prefix, *past[len(past) - n :], *marks]

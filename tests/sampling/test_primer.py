@@ -61,6 +61,7 @@ def test_the_model_reads_the_end_of_primers_as_long_as_the_shortest():
     assert prompts(pasts, 3).tolist() == [[CUT, 11, 12], [CUT, 23, 24]]
     broken_off = [np.arange(10, 21)]  # in the midst of the third group of four
     assert prompts(broken_off, 9, 4).tolist() == [[CUT, *range(14, 21)]]
+    assert prompts(broken_off, 3, 4).tolist() == [[CUT]], "no room for whole groups"
 
 
 def test_a_row_of_the_shortest_primer_does_not_depend_on_the_others(piano):
