@@ -62,7 +62,7 @@ class Primer:
 
 
 #: The primer of a new piece.
-NOTHING = Primer()
+NO_PRIMER = Primer()
 
 
 def encode_primer(

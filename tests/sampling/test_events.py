@@ -16,7 +16,7 @@ from musictx.sampling import composer, engine, event_infill, timeline
 from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.event_infill import EventInfill
 from musictx.sampling.infill import Brief
-from musictx.sampling.primer import NOTHING, encode_primer
+from musictx.sampling.primer import NO_PRIMER, encode_primer
 from musictx.sampling.steer import Steering
 from musictx.sampling.stream import Stream
 from musictx.tokens import events as ev
@@ -66,7 +66,7 @@ def test_the_events_of_each_row_are_its_new_notes_and_nothing_is_drawn_otherwise
         pytest.importorskip("miditok")
     tokenizer = build(**EVERY[name])
     tune = TUNE if name not in ("chorale", "ties") else TUNE.with_notes(TUNE.notes[::4])
-    primers = [encode_primer(tokenizer, tune, seconds=2.0) if primed else NOTHING] * 3
+    primers = [encode_primer(tokenizer, tune, seconds=2.0) if primed else NO_PRIMER] * 3
     lean = {"bar": 3.0} if name == "notes" else {}  # else time hardly passes
     model, events = make(tokenizer, context=64, **lean), {0: [], 1: [], 2: []}
     options = {"seconds": 3.0, "seeds": [(7, i) for i in range(3)]} | more
@@ -143,7 +143,7 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
     assert len({version.new.tobytes() for version in together}) == 3
 
 
-def stream(tokenizer, primer=NOTHING, *, context=32, seconds=None):
+def stream(tokenizer, primer=NO_PRIMER, *, context=32, seconds=None):
     bundle = bundle_of(make(tokenizer, context=context), tokenizer)
     request = GenerateConfig(seconds=seconds, sampling=SamplingConfig(rules=0))
     return Stream(bundle, primer, request, seed=0)
@@ -154,7 +154,7 @@ def stream(tokenizer, primer=NOTHING, *, context=32, seconds=None):
 def test_the_events_are_those_of_the_ids_decoded(name, primed):
     tokenizer = build(**TOKENIZERS[name])
     tune = TUNE if name != "chorale" else TUNE.with_notes(TUNE.notes[::4])
-    primer = encode_primer(tokenizer, tune, seconds=2.0) if primed else NOTHING
+    primer = encode_primer(tokenizer, tune, seconds=2.0) if primed else NO_PRIMER
     music = stream(tokenizer, primer, seconds=6.0, context=600)
     events = list(music)
     times = [event.seconds for event in events]
@@ -195,7 +195,7 @@ def test_tokens_with_lengths_are_refused():
     pytest.importorskip("miditok")
     remi = build(name="docs.examples.remi:Remi")
     with pytest.raises(UserError, match="Remi tokens write notes with their length"):
-        Stream(bundle_of(make(remi), remi), NOTHING, GenerateConfig(), seed=0)
+        Stream(bundle_of(make(remi), remi), NO_PRIMER, GenerateConfig(), seed=0)
 
 
 PIANO = PerformanceTokenizer(controls=True)
