@@ -27,7 +27,7 @@ from musictx.sampling.penalties import (
     instruments,
     limits_pitches,
     polyphony_error,
-    window,
+    window_seconds,
 )
 from musictx.sampling.region import Region
 from musictx.sampling.repetition import MelodyRepetition, Reprise
@@ -144,7 +144,7 @@ def density(
     releases: otherwise notes would become short while strikes are penalised.
     """
     state = row.state
-    span = window(state.seconds)
+    span = window_seconds(state.seconds)
     begin = state.seconds - span - 1e-6
     # Count the strikes after `begin`; strikes are sorted from the last to the first.
     count = bisect_left(state.sounding.recent_onsets(), -begin, key=lambda strike: -strike.seconds)

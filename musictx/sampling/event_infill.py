@@ -240,10 +240,10 @@ class EventInfill(Infill):
         ids = self.vocabulary.as_ids(tokenizer.encode(music))
         events = ev.read(ids, self.vocabulary)[0]
         events["step"] += first - self.origin
-        self.here, self.stop = (self._step(at) - self.origin for at in (begin, end))
-        self.done = self.here >= self.stop
-        self.past = events[events["step"] < self.here]
-        self.given = events[events["step"] >= self.here]
+        self.step, self.stop = (self._step(at) - self.origin for at in (begin, end))
+        self.done = self.step >= self.stop
+        self.past = events[events["step"] < self.step]
+        self.given = events[events["step"] >= self.step]
         self.held: list[tuple[int, int]] = []
         self.is_new = [False] * int(ev.is_onset(self.past).sum())
 
@@ -256,12 +256,12 @@ class EventInfill(Infill):
         """The step at which the last new note ends at the latest."""
         return self.stop + (self._step(WINDOW_SECONDS) if self.brief.is_gap else 0)
 
-    def written(self, first: int = 0) -> np.ndarray:
+    def ids_so_far(self, first: int = 0) -> np.ndarray:
         """The ids so far, from the event with the index ``first`` on."""
         past = self.past[first:].copy()
-        begin = int(np.append(past["step"], self.here)[0]) if first else 0
+        begin = int(np.append(past["step"], self.step)[0]) if first else 0
         past["step"] -= begin
-        return ev.write(past, self.vocabulary, self.here - begin)
+        return ev.write(past, self.vocabulary, self.step - begin)
 
     def finish_notes(self, notes: np.ndarray) -> np.ndarray:
         notes = notes.copy()
@@ -279,14 +279,14 @@ class EventInfill(Infill):
             pitches=pitch_set(self.sampling, self.primer, self.tokenizer),
         )
         mark = [self.vocabulary.id(HERE)]  # allows a time shift after it, even at the beginning
-        state = self.tokenizer.grammar(np.concatenate([mark, self.written(), mark]))
+        state = self.tokenizer.grammar(np.concatenate([mark, self.ids_so_far(), mark]))
         segment = np.inf if self.brief.is_gap else max(1, self._step(SEGMENT_SECONDS))
-        last_step = int(min(self._last_step, self.here + segment))
+        last_step = int(min(self._last_step, self.step + segment))
         return [EventRow(new, state.copy(), self.given, self.held, last_step) for _ in range(count)]
 
     def append_ids(self) -> None:
-        ids = np.append(self.written(), self.row.piece).astype(int)
-        self.past, self.here = ev.read(ids, self.vocabulary)
+        ids = np.append(self.ids_so_far(), self.row.piece).astype(int)
+        self.past, self.step = ev.read(ids, self.vocabulary)
         # The model may have drawn other velocities for given notes: restore the given ones.
         strikes = np.flatnonzero(ev.is_onset(self.past))[len(self.is_new) :]
         given_strikes = strikes[~np.array(self.row.is_new, bool)]
@@ -294,15 +294,15 @@ class EventInfill(Infill):
         self.past["velocity_bin"][given_strikes] = given["velocity_bin"][ev.is_onset(given)]
         self.given = self.given[self.row.next_index :]
         self.held = list(self.row.held.elements())
-        self.done = self.here >= self.stop and not (self.brief.is_gap and self.held)
+        self.done = self.step >= self.stop and not (self.brief.is_gap and self.held)
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
         room = int(PAST_SHARE * self.context)
         first = bisect_left(
-            range(len(self.past)), True, key=lambda index: len(self.written(index)) <= room
+            range(len(self.past)), True, key=lambda index: len(self.ids_so_far(index)) <= room
         )
-        written, given = self.written(first), self.given.copy()
-        given["step"] -= self.here
+        written, given = self.ids_so_far(first), self.given.copy()
+        given["step"] -= self.step
         window = build_window(
             self.vocabulary,
             levels,

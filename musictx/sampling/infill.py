@@ -178,9 +178,9 @@ class Infill(Region):
     for each row (:meth:`rows`), and :meth:`penalties`. Afterwards :meth:`end_segment` appends the
     new ids to the piece.
 
-    here      the step up to which the piece is written
+    step      the step up to which the piece is written
     stop      the step at which the region ends
-    first_step  the value of ``here`` before anything is composed
+    first_step  the value of ``step`` before anything is composed
     is_new    for each note so far, whether it is new (or else given)
     seconds   the length of the music composed so far, in seconds of the tokens
     segments  the number of segments composed so far
@@ -195,7 +195,7 @@ class Infill(Region):
 
     step_seconds: float
     first_step: int
-    here: int
+    step: int
     stop: int
     done: bool
     is_new: list[bool]
@@ -215,18 +215,18 @@ class Infill(Region):
     def with_seed(self, seed: Sequence[int]) -> Self:
         """A copy with ``seed``. Call this before anything is composed."""
         other = copy.copy(self)
-        other.seed, other.first_step = list(seed), self.here
+        other.seed, other.first_step = list(seed), self.step
         return other
 
     @property
     def length(self) -> float:
         """The length of the music that is still to be composed, in seconds of the tokens."""
-        return (self.stop - self.here) * self.step_seconds
+        return (self.stop - self.step) * self.step_seconds
 
     @property
     def new(self) -> np.ndarray:
         """The new notes (:data:`musictx.notes.NOTE`) so far, in seconds of the score."""
-        notes = self.tokenizer.decode(self.written()).notes
+        notes = self.tokenizer.decode(self.ids_so_far()).notes
         return self.finish_notes(notes[np.array(self.is_new, bool)])
 
     @property
@@ -234,7 +234,7 @@ class Infill(Region):
         """(seconds of the score, name) of each new chord."""
         return ()
 
-    def written(self) -> np.ndarray:
+    def ids_so_far(self) -> np.ndarray:
         """The ids before the region and the ids composed so far."""
         raise NotImplementedError
 
@@ -277,12 +277,12 @@ class Infill(Region):
 
     def end_segment(self) -> None:
         """Append the ids written since :meth:`setup` to the piece."""
-        begin = self.here
+        begin = self.step
         self.append_ids()
         self.is_new = self.is_new + self.row.is_new
         self.segments += 1
-        self.stalled = 0 if self.here > begin else self.stalled + 1
+        self.stalled = 0 if self.step > begin else self.stalled + 1
 
     def append_ids(self) -> None:
-        """Append the ids of ``row`` to the piece, and update ``here`` and ``done``."""
+        """Append the ids of ``row`` to the piece, and update ``step`` and ``done``."""
         raise NotImplementedError

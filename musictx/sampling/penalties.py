@@ -130,7 +130,7 @@ def feedback(
     return error * (values - target) / unit
 
 
-def window(seconds: float) -> float:
+def window_seconds(seconds: float) -> float:
     """The seconds of music that feedback measures, ``seconds`` after the beginning of the piece."""
     return min(max(seconds, 1.0), WINDOW_SECONDS)
 

@@ -16,7 +16,7 @@ import numpy as np
 from musictx.notes import DRUMS
 from musictx.sampling.constants import REPETITION_GAIN, REPETITION_STRIKES, REQUESTED_GAIN
 from musictx.sampling.constraints import Penalty, RowPenalty, forbidding
-from musictx.sampling.penalties import feedback, polyphony_error, window
+from musictx.sampling.penalties import feedback, polyphony_error, window_seconds
 from musictx.sampling.steer import Steering
 from musictx.songs.bar_codec import REPEATS, part_id
 from musictx.songs.bar_constraint import BarRow
@@ -75,7 +75,7 @@ def bar_end(row: Any) -> int:
 def bar_feedback(row: Any, steering: Steering, chords: bool) -> Nats:
     """Steer towards the targets of ``steering``, as :mod:`musictx.sampling.penalties` does for
     event tokens. The levels are measured on the notes of ``steering.parts`` that began in the last
-    seconds of the tokens (:func:`.window`). If a level is too high, these are penalised (and
+    seconds of the ids (:func:`.window_seconds`). If a level is too high, these are penalised (and
     favoured if it is too low):
 
     density    new notes, by :data:`REQUESTED_GAIN` nats for each note per second too many, fading
@@ -91,7 +91,7 @@ def bar_feedback(row: Any, steering: Steering, chords: bool) -> Nats:
     new notes were penalised, bars would fall silent before they end.
     """
     state: BarState = row.state
-    targets, span, field = steering.targets, window(state.seconds), len(state.group)
+    targets, span, field = steering.targets, window_seconds(state.seconds), len(state.group)
     recent = [*state.recent(span, steering.parts)]
     polyphony = targets.get("polyphony")
     at_once = sum(note.length for note in recent) / PER_SECOND / span

@@ -234,7 +234,7 @@ def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span_and_habit
         brief = Brief(kept, begin, end, is_gap, habits=habits)
         (part,) = composed(EventInfill(bundle_of(model, tokenizer), brief), [[seed]])
     new = part.new
-    if part.here < part.stop:  # given up: time did not pass; what is known is there up to it
+    if part.step < part.stop:  # given up: time did not pass; what is known is there up to it
         assert lean.get("note_on")
         return
     ids_now = np.concatenate([part.past, part.given])  # what was beyond the span is not written
