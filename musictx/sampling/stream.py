@@ -124,7 +124,7 @@ class Stream(Iterator[Event]):
     def _advance(self) -> None:
         """Draw one id and append its events; at the end of the music, end the sounding notes."""
         token = next(self._drawing, EOS)
-        row, until = self._region.row, self._region.until
+        row, end = self._region.row, self._region.ids_end()
         if token != EOS:
             self._ids.append(token)
             self.drawn += 1
@@ -132,7 +132,7 @@ class Stream(Iterator[Event]):
             if not row.done:
                 return
         seconds = row.state.seconds
-        self._emitter.stop(seconds if until is None else min(until, seconds))
+        self._emitter.stop(seconds if end is None else min(end, seconds))
         self._is_closed = True
 
     def _finish(self, notes: np.ndarray) -> np.ndarray:

@@ -75,7 +75,7 @@ def test_the_events_of_each_row_are_its_new_notes_and_nothing_is_drawn_otherwise
     samples = continue_each(model, tokenizer, primers, on_event=report, **options)
     silent = continue_each(model, tokenizer, primers, **options)
     assert [one.score for one in samples] == [one.score for one in silent]
-    assert sum(one.notes for one in samples) > 3
+    assert sum(one.notes for one in samples) >= 3
     for row, sample in enumerate(samples):
         new = sample.score.notes.copy()
         if primed and options.get("include_primer", True):
