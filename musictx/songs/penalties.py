@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from musictx.notes import DRUMS
-from musictx.sampling.constants import REPETITION_GAIN, REPETITION_STRIKES, REQUESTED_GAIN
+from musictx.sampling.constants import REPETITION_GAIN, REPETITION_NOTES, REQUESTED_GAIN
 from musictx.sampling.constraints import Penalty, RowPenalty, forbidding
 from musictx.sampling.penalties import feedback, polyphony_error, window_seconds
 from musictx.sampling.steer import Steering
@@ -175,12 +175,12 @@ def favour_parts(state: BarState, targets: Mapping[int, float], since: float) ->
 def same_pitch(row: Any, parts: Collection[int], target: float) -> Nats:
     """Penalise the last pitch of each of ``parts``, as :func:`.event_idiom.repetition` does for
     event tokens. The penalty is :data:`REPETITION_GAIN` nats for each note among the last
-    :data:`REPETITION_STRIKES` of the part that repeats the pitch before it, beyond the share
+    :data:`REPETITION_NOTES` of the part that repeats the pitch before it, beyond the share
     ``target``."""
     state: BarState = row.state
     if len(state.group) != 2 or state.part not in parts:
         return
-    latest = islice(state.recent(np.inf, {state.part}), REPETITION_STRIKES)
+    latest = islice(state.recent(np.inf, {state.part}), REPETITION_NOTES)
     tones = [group.tone for group in latest]
     repeated = sum(one == other for one, other in pairwise(tones))
     nats = REPETITION_GAIN * (repeated - target * len(tones))
