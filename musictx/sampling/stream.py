@@ -29,10 +29,10 @@ from musictx.tokens.vocab import EOS
 class Stream(Iterator[Event]):
     """An iterator of events. :meth:`close`, or the end of its ``with`` block, stops it.
 
-    request   only its ``sampling`` and ``seconds`` are used; at the end of ``seconds`` all sounding
-              notes end (``None``: the stream runs until it is closed)
+    request   only its ``sampling`` and ``seconds`` are used; after ``seconds`` all sounding notes
+              end (``None``: the stream runs until it is closed)
     context   the number of ids that the model attends to; by default the context of the model. It
-              may be set while the stream runs. A smaller context is faster.
+              may be set while the stream runs; a smaller context is faster
     drawn     the number of ids so far, including those of the primer
 
     The other arguments are those of :func:`musictx.sampling.composer.continuations`. Raises
