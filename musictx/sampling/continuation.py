@@ -153,16 +153,20 @@ class Continuation(Region):
                 until=region.ids_end,
             )
         rows, idiom = [region.row for region in regions], idiom_of(tokenizer)
-        early = [[*idiom.pitch_penalties(r), *r._ending()] for r in regions]
-        late = [[*idiom.penalties(r, r.row.state), *idiom.limits(r)] for r in regions]
-        penalties = [*to_batch(rows, early), *first.caller_penalties, *to_batch(rows, late)]
+        first_penalties = [[*idiom.pitch_penalties(r), *r._ending()] for r in regions]
+        last_penalties = [[*idiom.penalties(r, r.row.state), *idiom.limits(r)] for r in regions]
         prefixes, marks = _prefixes_and_marks(regions)
         histories = [region.primer.ids for region in regions]
         token_limits = [n for region in regions if (n := region._token_limit()) is not None]
         return super().setup(regions) | {
             "prompt": prompts(histories, first.context, tokenizer.align, prefixes, marks),
             "constraint": Constraint(rows, tokenizer.note_events),
-            "penalties": [*penalties, *idiom.rules(first.sampling)],
+            "penalties": [
+                *to_batch(rows, first_penalties),
+                *first.caller_penalties,
+                *to_batch(rows, last_penalties),
+                *idiom.rules(first.sampling),
+            ],
             "seeds": [region.seed for region in regions],
             "max_tokens": max(token_limits, default=None),
             "prefix_size": len(prefixes[0]),

@@ -66,11 +66,7 @@ NO_PRIMER = Primer()
 
 
 def encode_primer(
-    tokenizer: Tokenizer,
-    score: Score,
-    *,
-    seconds: float | None = None,
-    name: str = "primer",
+    tokenizer: Tokenizer, score: Score, *, seconds: float | None = None, name: str = "primer"
 ) -> Primer:
     """Encode ``score``, or its first ``seconds`` seconds, counted from the first note.
 

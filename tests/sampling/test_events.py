@@ -1,6 +1,7 @@
 """Notes as they are composed, in streams and around known notes: those of the finished piece."""
 
 from collections import Counter
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -59,9 +60,7 @@ def listed(notes: np.ndarray, track=None, tracks=True) -> tuple[Counter, Counter
         (True, {"include_primer": False, "end": "natural", "seconds": 5.0}),
     ],
 )
-def test_the_events_of_each_row_are_its_new_notes_and_nothing_is_drawn_otherwise(
-    name, primed, more
-):
+def test_events_of_a_row_are_its_new_notes_and_nothing_is_drawn_otherwise(name, primed, more):
     if name == "remi":
         pytest.importorskip("miditok")
     tokenizer = build(**EVERY[name])
@@ -101,9 +100,8 @@ def parts(is_gap: bool, tracks: str = "piano") -> EventInfill:
     span = (2.0, 2.75) if is_gap else (0.0, 1.0)
     programs = None if is_gap or tracks == "piano" else {0, 48}
     options = {"is_gap": is_gap, "parts": programs}
-    return EventInfill(
-        bundle_of(model, tokenizer), Brief(KEPT, *span, steering=steering, **options)
-    )
+    brief = Brief(KEPT, *span, steering=steering, **options)
+    return EventInfill(bundle_of(model, tokenizer), brief)
 
 
 def composed(part: EventInfill, seeds, **more):
@@ -119,16 +117,12 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
 ):
     part, seeds, events = parts(is_gap, tracks), [(5, i) for i in range(3)], {}
     steps: list[tuple[int, float]] = []
-
-    def finish(notes):
-        return timeline.quantise(notes, KEPT, "16")
-
+    finish = partial(timeline.quantise, score=KEPT, grid="16")
     monkeypatch.setattr(composer, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(event_infill, "SEGMENT_SECONDS", 0.5)
     report = lambda row, event: events.setdefault(row, []).append(event)  # noqa: E731
-    together = composed(
-        part, seeds, finish=finish, progress=lambda *step: steps.append(step), on_event=report
-    )
+    progress = lambda *step: steps.append(step)  # noqa: E731
+    together = composed(part, seeds, finish=finish, progress=progress, on_event=report)
     counts, seconds = zip(*steps)
     assert max(counts) == 2
     assert list(seconds) == sorted(seconds)
@@ -208,9 +202,8 @@ few = settings(max_examples=15, phases=[Phase.explicit, Phase.generate])
 def as_tokens(notes: np.ndarray) -> Counter:
     """Notes by everything that tokens of hundredths of a second keep of them."""
     times = (np.round(notes[name] * 100).astype(int).tolist() for name in ("start", "end"))
-    return Counter(
-        zip(*times, *(notes[k].tolist() for k in ("pitch", "velocity", "program", "drum")))
-    )
+    others = (notes[name].tolist() for name in ("pitch", "velocity", "program", "drum"))
+    return Counter(zip(*times, *others))
 
 
 @few

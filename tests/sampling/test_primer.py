@@ -134,9 +134,8 @@ def test_quantised_notes_stand_on_the_nearest_lines(tempos, grid, data):
     clock = Score(tempos=tempos).beats
     start = data.draw(st.floats(0, 20))
     end = start + data.draw(st.floats(0, 3))
-    (note,) = timeline.quantise(
-        np.array([(start, end, 60, 80, 0, False, 0)], NOTE), Score(tempos=tempos), grid
-    )
+    note = np.array([(start, end, 60, 80, 0, False, 0)], NOTE)
+    (note,) = timeline.quantise(note, Score(tempos=tempos), grid)
     lines = {"16": 4, "8": 2, "8t": 3}[grid]
     first, last = (clock.quarters(note[name]) * lines for name in ("start", "end"))
     assert first == pytest.approx(round(first), abs=1e-5)
@@ -178,9 +177,8 @@ def new(*notes):
 
 def test_a_new_note_goes_to_a_track_that_has_its_program_at_that_time():
     """Track 0 has program 0 from 0 s and 48 from 5 s on; track 1, an octave lower, has 48."""
-    piece = of(
-        (0, 1, 72, 80, 0, False, 0), (5, 6, 72, 80, 48, False, 0), (0, 9, 60, 80, 48, False, 1)
-    )  # fmt: skip
+    rows = [(0, 1, 72, 80, 0, False, 0), (5, 6, 72, 80, 48, False, 0), (0, 9, 60, 80, 48, False, 1)]
+    piece = of(*rows)
     early, late = new((73, 48, False, 0)), new((73, 48, False, 0))
     early["start"], kinds = 2, ("pitch", "program")
     for note, track in ((early, 1), (late, 0)):
