@@ -27,7 +27,7 @@ from musictx.evaluate.sets import LIST, Excerpt
 from musictx.files import check_writable, write_text
 from musictx.notes import Score, skyline
 from musictx.sampling.composer import continuations
-from musictx.sampling.primer import NOTHING, encode_primer
+from musictx.sampling.primer import NO_PRIMER, encode_primer
 from musictx.sampling.sample import Sample
 
 #: Tasks in which the middle of a piece is composed.
@@ -99,7 +99,7 @@ def compose_continuations(
         order = list(range(config.pieces))
         request = replace(request, samples=config.pieces)
         samples = compose_pieces(
-            bundle, [NOTHING], [None], request, seeds=[config.seed], progress=update
+            bundle, [NO_PRIMER], [None], request, seeds=[config.seed], progress=update
         )
     for row, sample in samples:
         if sample.ended != "interrupted":

@@ -58,18 +58,17 @@ def continuations(
     request   the options ``seconds``, ``bars``, ``tokens``, ``end``, ``sampling``, ``quantise`` and
               ``include_primer``; :meth:`.Idiom.with_defaults` sets their defaults. Sampling options
               without a value follow the statistics of the corpus in the model's card. With
-              ``include_primer=False`` a score has only the notes struck after the primer, and its
-              time counts from the end of the primer (from the last bar line before it, if the
-              primer keeps to beats).
-    seeds     one for each primer, each of two whole numbers or more. A row depends only on its
-              primer and seed, unless primers differ in length: then all rows of a batch read as
-              many ids as the shortest primer has, the last ones.
+              ``include_primer=False`` a score has only the new notes, and its time counts from the
+              end of the primer (from the last bar line before it, if the primer keeps to beats)
+    seeds     for each primer two whole numbers or more. A row depends only on its primer and seed,
+              unless primers differ in length: then all rows of a batch read as many ids as the
+              shortest primer has, the last ones
     steering  replaces the steering computed from the request and each primer
-    penalties   applied after the penalties on pitches and of the ending, before all others
+    penalties   applied after the pitch penalties and the ending, before all others
     processors  applied before the processors of ``request.sampling``
     on_event  called with the index of the primer and an event whenever a new note begins or ends
               (:mod:`musictx.sampling.events`), or only when the piece is finished if the tokens do
-              not determine notes earlier. An exception in it or in ``progress`` ends the generator.
+              not determine notes earlier. An exception in it or in ``progress`` ends the generator
 
     After Ctrl-C the unfinished pieces are yielded, too; then KeyboardInterrupt is raised.
     """
@@ -89,7 +88,7 @@ def continuations(
             for number, region in unfinished.items():
                 region.emit(partial(on_event, number))
         interrupt: KeyboardInterrupt | None = None
-        with closing(compose_batch(batch)) as steps:
+        with closing(compose_batch(batch, Continuation.setup(batch))) as steps:
             try:
                 for count, done in steps:
                     if progress is not None:
@@ -118,7 +117,7 @@ def _steering(tokenizer: Tokenizer, request: GenerateConfig, primer: Primer) -> 
                 raise UserError(f"{name}: {no_controls_message(tokenizer)}")
         return Steering(targets=targets)
     if (score := primer.score) is not None:
-        # Controls are measured in seconds of the ids, which may be beats of the primer.
+        # Controls are measured in seconds of the ids, which may have another tempo than the score.
         music = Score(primer.notes) if tokenizer.beats else score
         if "density" in targets and _span(music) > 0:
             targets["density"] *= _span(score) / _span(music)
@@ -197,7 +196,7 @@ def _compose_segment(
 ) -> None:
     """Compose the next segment of ``regions``. ``progress`` is called with the seconds composed in
     ``batch`` plus the ``earlier_seconds`` of the batches before it."""
-    for count, _ in compose_batch(regions):
+    for count, _ in compose_batch(regions, type(regions[0]).setup(regions)):
         if progress is not None:
             progress(count, earlier_seconds + sum(version.seconds for version in batch))
     for region in regions:
@@ -214,16 +213,12 @@ def _likeness(one: set[tuple[float, ...]], other: set[tuple[float, ...]]) -> flo
     return 2 * len(one & other) / max(len(one) + len(other), 1)
 
 
-def compose_batch(regions: Sequence[Region]) -> Generator[tuple[int, list[bool]], None, None]:
-    """Compose ``regions`` in one batch until they are done or have ``max_tokens`` new ids. Return a
-    generator that yields after each step the number of regions that got an id, and for each region
-    whether it is done."""
-    return _steps(regions, type(regions[0]).setup(regions))
-
-
-def _steps(
+def compose_batch(
     regions: Sequence[Region], setup: dict[str, Any]
 ) -> Generator[tuple[int, list[bool]], None, None]:
+    """Compose ``regions`` in one batch until they are done or have ``max_tokens`` new ids. After
+    each step yield the number of regions that got an id, and for each region whether it is done.
+    ``setup`` is the result of :meth:`.Region.setup`."""
     with closing(engine.generate(**setup)) as steps:
         for ids in steps:
             for region, token in zip(regions, ids.tolist()):

@@ -3,9 +3,6 @@
 Penalties are nats that are subtracted from a logit: 0.7 nats make an id half as likely, 3 nats
 twenty times less likely. A bonus is added. A source is the heading of an entry of scripts/LOG.md,
 in quotation marks, or "taste": chosen by listening and never varied.
-
-Elsewhere: sizes that follow from tokens, General MIDI or files; how music is measured
-(:mod:`musictx.data.statistics`); defaults of options (:mod:`musictx.config`).
 """
 
 from __future__ import annotations
@@ -22,11 +19,11 @@ LOUDNESS_GAIN, REGISTER_GAIN = 0.5, 1.5
 #: The bonus of releases while twice as many notes sound as the target. "the first GPU": rank
 #: correlation .937 with 5, .787 with 2.
 POLYPHONY_GAIN = 5.0
-#: Nats for each repeated strike (:func:`.event_idiom.repetition`) among this number of last
-#: strikes, beyond the share of the corpus. "sampling for the piano with conditions": share .286
+#: Nats for each repetition (:func:`.event_idiom.repetition`) among this number of last notes,
+#: beyond the share of the corpus. "sampling for the piano with conditions": share .286
 #: with 0.35, .260 with 0.5 (real .219); "each soft constraint of the piano switched off once": .395
 #: without.
-REPETITION_GAIN, REPETITION_STRIKES = 0.5, 32
+REPETITION_GAIN, REPETITION_NOTES = 0.5, 32
 
 # --------------------------------------------------------------------------------- repetition.py
 #: The shortest and the longest first phrase. This and the next three: "the piano comes back to its
@@ -36,7 +33,7 @@ PHRASE_SECONDS = 3.0, 6.0
 REPRISE_SECONDS = 8.0
 #: A phrase begins after a wait of at least this quantile of all waits between onsets.
 BREATH_QUANTILE = 0.9
-#: Strikes within this many seconds of each other are one onset.
+#: Notes that begin within this many seconds of each other are one onset.
 ONSET_SECONDS = 0.02
 #: The number of last intervals of the top line that are compared with earlier ones; the minimum
 #: number that must agree; the bonus of the next pitch for each of them. "melodies of the piano that
@@ -44,16 +41,16 @@ ONSET_SECONDS = 0.02
 INTERVALS_COMPARED, INTERVALS_AGREE, MELODY_GAIN = 8, 2, 1.5
 
 # ----------------------------------------------------------------------------------- cadence.py
-#: Notes struck within this many seconds of each other are one chord. Taste, as are all constants of
-#: cadence.py but CHORD_BONUS.
+#: Notes that begin within this many seconds of each other are one chord. Taste, as are all
+#: constants of cadence.py but CHORD_BONUS.
 CHORD_SECONDS = 0.08
 #: The maximum length of an ending in seconds, and as a share of the new music.
 ENDING_SECONDS, ENDING_SHARE = 6.0, 0.5
 #: The shares of the ending after which the last chord begins, and after which no note begins.
 CHORD_START, SILENCE_START = 0.5, 0.7
-#: The penalty of strikes, which rises to this number until the last chord begins; the bonus of
-#: ``eos`` at the end if tokens have no releases.
-STRIKE_PENALTY, END_BONUS = 3.0, 6.0
+#: The penalty of note-ons, which rises to this number until the last chord begins; the bonus of
+#: ``eos`` at the end if tokens have no note-offs.
+NOTE_ON_PENALTY, END_BONUS = 3.0, 6.0
 #: The bonus of the last chord's notes, and of releases before and after it. "natural endings;
 #: dropout; the piano went on for an hour": 23 of 24 pieces close.
 CHORD_BONUS = 4.0

@@ -1,19 +1,13 @@
 """Hard constraints: which ids may be drawn next, as a mask for each row.
 
-The engine calls ``forbid`` before each draw and ``advance`` after it. Forbidden ids are removed
-before any processor and before the softmax, so their probability is exactly 0. Ids that should only
-become less likely get a finite penalty instead: :mod:`musictx.sampling.penalties`.
+The engine calls :meth:`Constraint.forbid` before each draw and :meth:`Constraint.advance` after it.
+Forbidden ids are removed before any processor and before the softmax, so their probability is 0.
+Ids that should only become less likely get a finite penalty (:mod:`musictx.sampling.penalties`).
 
-================================= ====================================== ==========================
-object                            created by                             called by
-================================= ====================================== ==========================
-:class:`Constraint` of a batch    :meth:`.Region.setup`                  the engine
-:class:`GrammarRow` of a row      :class:`.Continuation`                 :class:`Constraint`
-:class:`.GivenRow` of a row       :class:`.Infill`                       :class:`Constraint`
-:class:`GrammarConstraint`        callers of :mod:`.engine`              the engine
-``Penalty`` of a batch            callers of ``generate``; idioms        the engine
-:data:`RowPenalty`                :class:`.Idiom`                        :func:`to_batch`
-================================= ====================================== ==========================
+A region (:class:`.Region`) creates one :class:`Constraint` for the rows of a batch: a
+:class:`GrammarRow` for each continuation, a :class:`.GivenRow` for each infilling. Penalties are
+functions of the whole batch (:data:`Penalty`, as callers of ``generate`` give them) or of one row
+(:data:`RowPenalty`, as idioms create them).
 """
 
 from __future__ import annotations
@@ -71,7 +65,7 @@ class RowConstraint:
 
 class Constraint:
     """Rules about the next id of each of B ``rows``. Penalties read the ``states`` of the rows.
-    ``events``: which ids are strikes (note-ons) and releases; ``None`` if tokens have none."""
+    ``events``: which ids are note-ons and note-offs; ``None`` if tokens have none."""
 
     def __init__(self, rows: Sequence[RowConstraint], events: NoteEvents | None = None) -> None:
         self.rows, self.events = rows, events
@@ -85,15 +79,13 @@ class Constraint:
         """The ``logits`` (B, V) minus the penalties, with ``-inf`` for forbidden ids.
 
         penalties  in nats: (B, V), or (V,) for all rows, or ``None`` for no penalty. They are
-                   applied in order. An infinite penalty forbids an id, unless the penalty would
-                   forbid all ids that are still allowed in a row; then it forbids none of them in
-                   that row.
+                   applied in order. Infinity forbids an id, unless the penalty would forbid all ids
+                   that are still allowed in a row; then it forbids none of them in that row.
 
-        If no strike is allowed, neither is a velocity, since only a strike may follow it. The
-        probability of a forbidden id goes to the allowed ids of its group (:meth:`groups`), in
-        proportion to their probabilities, or to all allowed ids if the group has none. Without
-        groups, a model that predicts that some note ends now, but not which one, would end notes
-        too rarely. If all forbidden ids are unlikely, the other logits hardly change.
+        If no note may begin, no velocity is allowed either. The probability of a forbidden id goes
+        to the allowed ids of its group (:meth:`groups`), in proportion to their probabilities, or
+        to all allowed ids if the group has none. Without groups, a model that predicts that some
+        note ends now, but not which one, would end notes too rarely.
         """
         # NumPy is faster than torch on arrays this small.
         values, allowed = logits.numpy(), self.allowed().numpy()
@@ -109,9 +101,9 @@ class Constraint:
                 allowed = _without(allowed, is_infinite)
                 total = total + np.where(is_infinite, 0.0, penalty)
         if self.events is not None:
-            prefixes = self.events.describes_note
-            may_strike = (allowed & self.events.begins_note & ~prefixes).any(-1, keepdims=True)
-            allowed = _without(allowed, prefixes & (self.events.program < 0) & ~may_strike)
+            modifiers = self.events.describes_note
+            may_begin = (allowed & self.events.begins_note & ~modifiers).any(-1, keepdims=True)
+            allowed = _without(allowed, modifiers & (self.events.program < 0) & ~may_begin)
         masked = np.where(allowed, values - total, -np.inf)
         if (groups := self.groups()) is not None:
             weights = np.exp(values - values.max(-1, keepdims=True))
@@ -136,9 +128,8 @@ class Constraint:
         return torch.tensor([row.done for row in self.rows])
 
     def forced(self) -> Tensor | None:
-        """(B, n) int64: the n ids that must come next in each row. The model reads them in one
-        pass; the result is the same as if they were drawn one by one. ``None`` for n < 2, or if a
-        row is done."""
+        """(B, n) int64: the n ids that must come next in each row, for the model to read in one
+        pass. ``None`` for n < 2, or if a row is done."""
         queues = [row.forced() for row in self.rows]
         count = min(map(len, queues), default=0)
         if count < 2 or any(row.done for row in self.rows):
@@ -201,8 +192,7 @@ class GrammarRow(RowConstraint):
 
 
 class GrammarConstraint(Constraint):
-    """A :class:`GrammarRow` for each of ``states``. For rows with the same prompt:
-    ``[state.copy() for _ in range(rows)]``."""
+    """A :class:`GrammarRow` for each of ``states``, such as copies of the state after a prompt."""
 
     def __init__(self, states: Sequence[GrammarState], *, may_end: bool = True) -> None:
         super().__init__([GrammarRow(state, may_end=may_end) for state in states])
@@ -216,8 +206,7 @@ def _without(allowed: np.ndarray, forbidden: np.ndarray) -> np.ndarray:
 
 
 #: A penalty of one row: (its :class:`RowConstraint`, ids (n,) so far, starting with ``bos`` or
-#: ``cut``) -> (V,) nats subtracted from the logits of the next id; ``None``: no penalty. Most read
-#: only the row's ``state``; penalties of infilling may need a :class:`.GivenRow`.
+#: ``cut``) -> (V,) nats subtracted from the logits of the next id; ``None``: no penalty.
 RowPenalty = Callable[[Any, np.ndarray], np.ndarray | None]
 
 
@@ -237,10 +226,10 @@ def to_batch(
             None if function is None else function(row, ids)
             for function, row, ids in zip(functions, rows, past)
         ]
-        size = next((len(array) for array in arrays if array is not None), None)
-        if size is None:
+        sizes = [len(array) for array in arrays if array is not None]
+        if not sizes:
             return None
-        return np.array([np.zeros(size) if array is None else array for array in arrays])
+        return np.array([np.zeros(sizes[0]) if array is None else array for array in arrays])
 
     return [partial(apply, functions) for functions in zip_longest(*penalties)]
 

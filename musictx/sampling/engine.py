@@ -1,8 +1,8 @@
-"""The sampling loop: prefill once, fork the cache, then draw id after id.
+"""The sampling loop: read the prompt once, fork the cache, then draw id after id.
 
-Input and output are ids: this module does not depend on tokenizers, files or musical time. The
-constraint decides which ids may be drawn; penalties and processors reshape the distribution. All
-three act on logits, in this order, before a single softmax.
+Input and output are ids; this module does not depend on tokenizers, files or musical time. Logits
+pass through the penalties and the constraint, which decides which ids may be drawn, and then
+through the processors, before a single softmax.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Decoder:
     prompt    (1 or rows, P) ids with which the rows begin; only the last ``capacity`` are read
     rows      number of rows; if ``prompt`` has one row, it is read once and its cache is forked
     capacity  number of ids that the model attends to
-    longest   maximum number of ids in a row, including ``prompt``; ``None``: no limit, and only
-              some of the ids beyond ``capacity`` are kept
+    longest   maximum number of ids in a row, including ``prompt``; ``None``: no limit, and old ids
+              are dropped
     cache     one of :data:`CACHES`: the name of a faster step (``registry.STEPS``); ``growing``,
               ordinary passes through the model; or ``auto``, the first step that suits the model,
               or else ``growing``. When the context is full, a step drops one id for each new one,
@@ -66,11 +66,11 @@ class Decoder:
         self.device = next(model.parameters()).device
         self.length = prompt.shape[1]
         self._ids = prompt.expand(rows, -1).clone()  # `append` adds room at the end
-        self._uses_step = (name := cache_name(cache, model)) != "growing"
-        # In three cases the last seven eighths of a full context are read again, from the first
-        # position on: if a prefix must stay; for models with absolute positions, which were not
-        # trained on positions beyond their windows; and for models in which a group of ids is one
-        # step.
+        name = cache_name(cache, model)
+        self._uses_step = name != "growing"
+        # Of a full context the last seven eighths are read again, from position 0 on, if a prefix
+        # must stay; if the model has absolute positions, for it was not trained on positions beyond
+        # its windows; and if a group of ids is one step of the model.
         self._rereads = prefix_size > 0 or model.position.absolute or model.cascade is not None
         if self._rereads and self.length >= self.capacity:
             prompt = self._window(prompt)  # leaves room, or the first step would read it again
@@ -86,13 +86,13 @@ class Decoder:
 
     @property
     def past(self) -> Tensor:
-        """(rows, n) int64: the ids so far; without a limit, later ``cut`` and the last ids."""
+        """(rows, n) int64: the ids so far; ``cut`` and the last ids if old ids were dropped."""
         return self._ids[:, : self.length]
 
     @property
     def logits(self) -> Tensor:
-        """(rows, V) float64 logits of the next ids, on the CPU: ids are drawn there, so that
-        results are the same on every device."""
+        """(rows, V) float64 logits of the next ids, on the CPU, where ids are drawn so that results
+        are the same on every device."""
         return self._next.cpu().double()  # in two steps: Metal does not support float64
 
     def append(self, ids: Tensor) -> None:
@@ -106,12 +106,12 @@ class Decoder:
         self.length += 1
 
     def _window(self, past: Tensor) -> Tensor:
-        """The last ids of ``past``, seven eighths of the context, to be read again."""
+        """The last ids of ``past``, seven eighths of ``capacity``, to be read again."""
         return self._last(past, self.capacity - max(1, self.capacity // SLIDE))
 
     def _last(self, past: Tensor, most: int) -> Tensor:
-        """At most the last ``most`` of ``past``, (rows, n) ids, in the form of a training window
-        that begins inside a piece: ``cut``, the prefix, and whole groups of ``align`` ids."""
+        """At most ``most`` ids, like a training window that begins inside a piece: ``cut``, the
+        prefix, and whole groups of ``align`` ids from the end of ``past``, (rows, n) ids."""
         size = most - (most - past.shape[1]) % self.align
         ids = past[:, past.shape[1] - size :].clone()
         if size > 1:
@@ -178,20 +178,21 @@ def generate(
 ) -> Generator[Tensor, None, None]:
     """Yield the next id of each row, (rows,) int64 on the CPU, until all rows have ended.
 
-    prompt      (P,) ids that all rows continue, or (rows, P) one prompt per row; the first id is
-                ``bos`` or ``cut``. Of a prompt longer than ``context`` only the last ids are read.
+    prompt      (P,) ids that all rows continue, or (rows, P), one prompt for each row; the first id
+                is ``bos`` or ``cut``. Of a prompt longer than ``context`` only the last ids are
+                read.
     max_tokens  maximum number of ids to draw for each row; ``None``: no limit, in bounded memory.
     constraint  decides which ids may be drawn; without it all but ``pad``, ``bos`` and ``cut``.
     penalties   functions of the constraint's ``states``, whose nats are subtracted from the logits,
                 in order of application; ignored without a constraint.
-    seeds       one for each row, a whole number or a tuple of them (numpy's ``default_rng``). Each
-                row has a separate generator, so its result is the same alone and in a batch, and on
-                any device up to the rounding of the logits.
-    context     number of ids that the model attends to; default the context of the model. When that
-                number of ids is cached, the oldest are dropped, so that memory is bounded. The
-                remaining cache was computed while the dropped ids were visible, as in
-                Transformer-XL (Dai et al. 2019, section 3.2). Some models, such as those with
-                absolute positions, instead drop an eighth and read the others again, after ``cut``.
+    seeds       one for each row, a whole number or several (NumPy's ``default_rng``). Each row has
+                a separate generator, so its result is the same alone and in a batch, and on any
+                device up to the rounding of the logits.
+    context     number of ids that the model attends to; default the context of the model. When it
+                is full, the oldest ids are dropped, so that memory is bounded. The rest of the
+                cache was computed while they were visible, as in Transformer-XL (Dai et al. 2019,
+                section 3.2). Some models, such as those with absolute positions, instead drop an
+                eighth and read the others again, after ``cut``.
     align       ids that are read again begin at a multiple of this number (``Tokenizer.align``).
     prefix_size  number of ids after the first one of the prompt that are never dropped, such as
                 controls.
@@ -210,9 +211,7 @@ def generate(
     if capacity < 2:
         raise ValueError(f"context: expected at least 2 ids, got {capacity}")
     generators = [np.random.default_rng(seed) for seed in seeds]
-    ended = np.zeros(rows, bool)
-    if constraint is not None:
-        ended |= constraint.done().numpy()
+    ended = np.zeros(rows, bool) if constraint is None else constraint.done().numpy().copy()
     if max_tokens == 0 or ended.all():
         return
     with evaluating(model):
@@ -244,8 +243,7 @@ def generate(
             else:
                 ids = forced
                 for generator in generators:
-                    # As many random numbers as drawing these ids would take.
-                    generator.random(ids.shape[1])
+                    generator.random(ids.shape[1])  # as many numbers as if these ids were drawn
             for column in ids.T:
                 decoder.append(column)
                 if constraint is not None:
@@ -278,13 +276,14 @@ def draw(
     for row, sums in enumerate(weights.cumsum(-1)):
         if ended[row]:
             continue
-        if not (total := sums[-1]) > 0:
+        total = sums[-1]
+        if not total > 0:  # also for NaN
             raise NotNumbers(
                 "logits that are not numbers (NaN): the model is damaged, or processors= gave them"
             )
         # Choose the first id whose cumulative sum exceeds the point. An id of probability 0 has the
-        # same sum as the id before it and is never chosen. Rounding can make the point equal to the
-        # total; then the first id that reaches the total is chosen.
+        # same sum as the id before it and is never chosen. If rounding makes the point equal to the
+        # total, choose the first id that reaches the total.
         point = generators[row].random() * total
         ids[row] = sums.searchsorted(point, "right" if point < total else "left")
     return torch.from_numpy(ids)

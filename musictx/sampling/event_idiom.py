@@ -1,4 +1,4 @@
-"""The idiom of event tokens, strikes and releases in seconds, and its penalties.
+"""The idiom of event tokens (note-ons, note-offs and time shifts) and its penalties.
 
 :meth:`EventIdiom.limits` returns the penalties of all music, :meth:`EventIdiom.penalties` further
 ones for new pieces and continuations. Each is a function of one row; see :mod:`.penalties`.
@@ -16,7 +16,7 @@ from musictx.data.statistics import RESTRUCK_SECONDS, WINDOW_SECONDS
 from musictx.sampling.constants import (
     POLYPHONY_GAIN,
     REPETITION_GAIN,
-    REPETITION_STRIKES,
+    REPETITION_NOTES,
     REQUESTED_GAIN,
     USUAL_GAIN,
 )
@@ -27,7 +27,7 @@ from musictx.sampling.penalties import (
     instruments,
     limits_pitches,
     polyphony_error,
-    window,
+    window_seconds,
 )
 from musictx.sampling.region import Region
 from musictx.sampling.repetition import MelodyRepetition, Reprise
@@ -64,15 +64,14 @@ class EventIdiom(Idiom):
         is_requested = "density" in targets
         target = targets["density"] if is_requested else region.primer.density or stats.density
         if target and (is_requested or habits):
-            gain = REQUESTED_GAIN if is_requested else USUAL_GAIN
-            rule = partial(density, events=events, target=target, gain=gain, releases=is_requested)
+            rule = partial(density, events=events, target=target, is_requested=is_requested)
             result.append(rule)
         return result
 
     def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:
         result = super().penalties(region, state)
         if region.sampling.habits:
-            # The subject returns in one part and at its original pitch.
+            # The first phrase returns only in tokens of one part, and if its pitches are allowed.
             table = self.tokenizer.vocabulary
             if "program" not in table.kinds and not limits_pitches(region.sampling):
                 result.append(Reprise(table, self.events, region.primer.ids))
@@ -94,14 +93,13 @@ def among(values: np.ndarray, members: Sequence[int]) -> np.ndarray:
     ``np.isin`` would take longer than a step of the model."""
     table = np.zeros(257, bool)
     table[members] = True
-    table[-1] = False
-    return table[values]
+    return table[values]  # the last entry, which stays False, is that of -1
 
 
 def sustain(
     row: RowConstraint, ids: np.ndarray, events: NoteEvents, most: int | None
 ) -> np.ndarray | None:
-    """Forbids strikes of notes that sound, and all strikes while ``most`` or more notes sound
+    """Forbids note-ons of pitches that sound, and all note-ons while ``most`` or more notes sound
     (``None``: no limit)."""
     sounding = row.state.sounding
     if not len(sounding):
@@ -109,9 +107,7 @@ def sustain(
     forbidden = among(events.note_on, sounding.pitches_of_program())
     if most is not None and len(sounding) >= most:
         may_follow = (events.note_on < 0) & ~events.describes_note
-        if (
-            not sounding.has_onset
-        ):  # the program of a sounding note may be chosen to release the note
+        if not sounding.has_onset:  # the program of a sounding note may come, to release the note
             may_follow |= among(events.program, [program for program, _ in sounding])
         forbidden |= ~may_follow
     return np.where(forbidden, np.inf, 0.0)
@@ -123,32 +119,28 @@ def silence(row: RowConstraint, ids: np.ndarray, events: NoteEvents) -> np.ndarr
     if len(row.state.sounding):
         return None
     waits = events.shift_seconds
-    last = np.flatnonzero(waits[ids] == 0)[-1]
+    last = np.flatnonzero(waits[ids] == 0)[-1]  # the index of the last id that is no time shift
     seconds = waits[ids[last:]].sum() + waits
     return np.where((waits > 0) & (seconds > WINDOW_SECONDS + 1e-6), np.inf, 0.0)
 
 
 def density(
-    row: RowConstraint,
-    ids: np.ndarray,
-    events: NoteEvents,
-    target: float,
-    gain: float,
-    releases: bool = False,
+    row: RowConstraint, ids: np.ndarray, events: NoteEvents, target: float, is_requested: bool
 ) -> np.ndarray:
     """Keeps the notes per second of the last :data:`WINDOW_SECONDS` near ``target``.
 
-    The error is the measured density minus ``target``. ``gain * error`` nats are subtracted from
-    the logits of ids that strike a note, and added to the logits of time shifts, in proportion to
-    the length of the shift. With ``releases`` the nats are also subtracted from the logits of
-    releases: otherwise notes would become short while strikes are penalised.
+    The error is the measured density minus ``target``. The penalty of note-ons, and of programs and
+    velocities before them, is ``gain * error`` nats; time shifts get this number as a bonus, in
+    proportion to their length. For a requested density note-offs are penalised like note-ons:
+    otherwise notes would become short while note-ons are penalised.
     """
-    state = row.state
-    span = window(state.seconds)
+    state, gain = row.state, REQUESTED_GAIN if is_requested else USUAL_GAIN
+    span = window_seconds(state.seconds)
     begin = state.seconds - span - 1e-6
-    # Count the strikes after `begin`; strikes are sorted from the last to the first.
-    count = bisect_left(state.sounding.recent_onsets(), -begin, key=lambda strike: -strike.seconds)
-    penalised = (events.note_on >= 0) | events.describes_note | (releases & (events.note_off >= 0))
+    # Count the onsets after `begin`; they are sorted from the last to the first.
+    count = bisect_left(state.sounding.recent_onsets(), -begin, key=lambda onset: -onset.seconds)
+    penalised = (events.note_on >= 0) | events.describes_note
+    penalised |= is_requested & (events.note_off >= 0)
     nats: np.ndarray = gain * (
         (count / span - target) * (penalised - events.shift_seconds / events.shift_seconds.max())
     )
@@ -158,20 +150,21 @@ def density(
 def repetition(
     row: RowConstraint, ids: np.ndarray, events: NoteEvents, target: float
 ) -> np.ndarray | None:
-    """Penalises a strike of a pitch that was struck within the last :data:`RESTRUCK_SECONDS`.
+    """Penalises note-ons of pitches that began within the last :data:`RESTRUCK_SECONDS`.
 
     ``target`` is the share of such repetitions among the notes of the corpus. The penalty is
-    :data:`REPETITION_GAIN` nats for each repetition among the last :data:`REPETITION_STRIKES`
-    strikes in excess of that share.
+    :data:`REPETITION_GAIN` nats for each repetition among the last :data:`REPETITION_NOTES` notes
+    in excess of that share.
     """
     state = row.state
-    strikes = state.sounding.recent_onsets()[:REPETITION_STRIKES]
-    repetitions, last_times = 0, dict[int, float]()  # pitch -> seconds of its last strike
-    for at, pitch, _ in reversed(strikes):
-        repetitions += at - last_times.get(pitch, -np.inf) < RESTRUCK_SECONDS - 1e-6
-        last_times[pitch] = at
-    nats = REPETITION_GAIN * (repetitions - target * len(strikes))
-    recent = [p for p, at in last_times.items() if state.seconds - at < RESTRUCK_SECONDS - 1e-6]
+    onsets = state.sounding.recent_onsets()[:REPETITION_NOTES]
+    repetitions, last_onset = 0, dict[int, float]()  # pitch -> seconds
+    for seconds, pitch, _ in reversed(onsets):
+        if seconds - last_onset.get(pitch, -np.inf) < RESTRUCK_SECONDS - 1e-6:
+            repetitions += 1
+        last_onset[pitch] = seconds
+    nats = REPETITION_GAIN * (repetitions - target * len(onsets))
+    recent = [p for p, at in last_onset.items() if state.seconds - at < RESTRUCK_SECONDS - 1e-6]
     return np.where(among(events.note_on, recent), nats, 0.0) if nats > 0 and recent else None
 
 
@@ -183,28 +176,28 @@ def event_feedback(
     targets: Mapping[str, float],
 ) -> np.ndarray:
     """Feedback on ``loudness``, ``register`` and ``polyphony``, whose ``targets`` are in the units
-    of the controls. Loudness and register are measured over the strikes of the last
+    of the controls. Loudness and register are those of the notes that began in the last
     :data:`WINDOW_SECONDS`. ``velocity`` (V,) has the MIDI velocity of each velocity id, 0 for other
     ids.
 
     loudness   while the music is too loud, louder notes are penalised more: velocity ids, and
-               strikes by the current velocity
+               note-ons by the current velocity
     register   while the music is too high, higher notes are penalised more
-    polyphony  while too many notes sound, releases become more likely; while too few, less likely
+    polyphony  while too many notes sound, note-offs become more likely; while too few, less likely
     """
     state, pitches, nats = row.state, events.note_on, np.zeros(len(velocity))
-    strikes = pitches >= 0
+    is_note_on, is_velocity = pitches >= 0, velocity > 0
     begin = state.seconds - WINDOW_SECONDS - 1e-6
-    recent = [strike for strike in state.sounding.recent_onsets() if strike.seconds > begin]
+    recent = [onset for onset in state.sounding.recent_onsets() if onset.seconds > begin]
     if target := targets.get("polyphony"):
         error = polyphony_error(len(state.sounding), target)
         nats[events.note_off >= 0] -= POLYPHONY_GAIN * error
     if (target := targets.get("register")) and recent:
-        recent_pitches = [strike.pitch for strike in recent]
-        nats[strikes] += feedback("register", target, recent_pitches, pitches[strikes])
+        recent_pitches = [onset.pitch for onset in recent]
+        nats[is_note_on] += feedback("register", target, recent_pitches, pitches[is_note_on])
     if (target := targets.get("loudness")) and recent:
-        velocities = [strike.velocity for strike in recent]
-        is_velocity = velocity > 0
-        nats[is_velocity] += feedback("loudness", target, velocities, velocity[is_velocity])
-        nats[strikes] += feedback("loudness", target, velocities, state.sounding.velocity)
+        recent_velocities = [onset.velocity for onset in recent]
+        by_loudness = partial(feedback, "loudness", target, recent_velocities)
+        nats[is_velocity] += by_loudness(velocity[is_velocity])
+        nats[is_note_on] += by_loudness(state.sounding.velocity)
     return nats

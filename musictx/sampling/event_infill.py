@@ -1,9 +1,10 @@
-"""Infilling for event tokens (strikes and releases); see :mod:`.infill`.
+"""Infilling for event tokens (note-ons, drums and note-offs); see :mod:`.infill`.
 
-The model reads given notes as in training (``tokens/controls.py``): later notes as K, earlier notes
-as the stream up to ``here``. Given events are written at their steps, with their program and
-velocity: releases first, strikes before the next time shift. Before a given strike the model may
-draw any velocity, since it cannot predict the right one; that velocity does not begin a new note.
+The model reads given notes as in training (``tokens/controls.py``): later notes after the mark
+``known``, earlier notes as the stream up to the mark ``here``. Given events are written at their
+steps, with their program and velocity: note-offs first, note-ons before the next time shift. Before
+a given note-on the model may draw any velocity, since it cannot predict the right one; that
+velocity does not begin a new note.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import BOS, CUT
 
 #: Kinds of ids that only describe the event after them.
-PREFIX_KINDS = ("program", "velocity")
+MODIFIERS = ("program", "velocity")
 
 
 class GivenEvent(NamedTuple):
@@ -47,7 +48,7 @@ class EventRow(GivenRow):
     given       the given events that the row is to write, in order; steps count as in ``state``
     next_index  the index in ``given`` of the next event to write
     due         the given events of the current step that are not yet written
-    held        {(program, pitch): number} of the new notes that sound; the model may end them
+    held        {(program, pitch): count} of the new notes that sound; the model may end them
     last_step   the step at which the row is done at the latest. If ``new`` has an ``end``, the row
                 is done as soon as the end is reached and no new note sounds
     """
@@ -68,7 +69,7 @@ class EventRow(GivenRow):
         self._has_programs = "program" in state.ids
         parts = range(128) if new.parts is None else new.parts
         self._parts = {part for part in parts if new.tones(part).any()}
-        self._excluded = np.zeros(self.table.size, bool)  # programs and drums not for new notes
+        self._excluded = np.zeros(self.table.size, bool)  # ids that new notes may not use
         if self._has_programs:
             programs = self.table.values_in("program")
             self._excluded[state.ids["program"]] = ~np.isin(programs, [*self._parts])
@@ -80,7 +81,7 @@ class EventRow(GivenRow):
         step, end = self.state.steps, self.new.end
         stop = bisect_right(self.given, step, self.next_index, key=lambda item: item.step)
         self.due = self.given[self.next_index : stop]
-        if self.state.last not in PREFIX_KINDS and not self.due:
+        if self.state.last not in MODIFIERS and not self.due:
             is_over = end is not None and step >= end and not any(self.held.values())
             self.done = is_over or step >= self.last_step
 
@@ -95,30 +96,30 @@ class EventRow(GivenRow):
     def forced(self) -> list[int]:
         if not self.due:
             return []
-        item, token = self.due[0], self._next_id(self.due[0])
-        # After a program or velocity, an event that can follow is completed.
-        if (last := self.state.last) in PREFIX_KINDS:
+        item, token, last = self.due[0], self._next_id(self.due[0]), self.state.last
+        if last in MODIFIERS:
+            # Complete the due event if it has the program or velocity that was just written.
             kind = self.table.token(token)[0]
             is_velocity = kind == "velocity" and last == "program" and item.action != ev.DRUM
-            may_follow = kind not in PREFIX_KINDS or is_velocity
+            may_follow = kind not in MODIFIERS or is_velocity
             return [token] if may_follow and self.state.allowed()[token] else []
         if item.action == ev.OFF:
             return [token]
         if not self.state.sounding.has_onset:
-            for strike in self.due:  # a new note of the same pitch ends first
-                if strike.action == ev.ON and self.held[strike.program, strike.pitch]:
-                    return [self._next_id(strike._replace(action=ev.OFF))]
+            for event in self.due:  # a new note of the same pitch ends first
+                if event.action == ev.ON and self.held[event.program, event.pitch]:
+                    return [self._next_id(event._replace(action=ev.OFF))]
         return []
 
     def due_id(self) -> int | None:
         if forced := self.forced():
             return forced[0]
-        is_open = self.state.last in PREFIX_KINDS  # another event has begun
+        is_open = self.state.last in MODIFIERS  # another event has begun
         return None if is_open or not self.due else self._next_id(self.due[0])
 
-    def _strike_now(self) -> int | None:
-        """The id that strikes the next given note with the current program and velocity; ``None``
-        if this is not possible."""
+    def _note_on_id(self) -> int | None:
+        """The note-on of the due event if its program is the current one, with any velocity;
+        ``None`` if no note-on is due or it may not come now."""
         if not self.due or self.due[0].action != ev.ON or self.state.last == "program":
             return None
         _, _, program, pitch, _ = self.due[0]
@@ -126,15 +127,15 @@ class EventRow(GivenRow):
         return None if sounds or program != self.state.program else self.table.id("note_on", pitch)
 
     def ids_toward_given(self) -> list[int]:
-        return [token for token in (self.due_id(), self._strike_now()) if token is not None]
+        return [token for token in (self.due_id(), self._note_on_id()) if token is not None]
 
     def restrict(self, mask: np.ndarray) -> None:
         mask &= ~self._excluded
-        strike = self._strike_now()
-        may_strike = strike is not None and mask[strike]
+        note_on = self._note_on_id()
+        may_begin = note_on is not None and mask[note_on]
         self._restrict_new(mask)
-        if may_strike:
-            mask[strike] = True
+        if may_begin:
+            mask[note_on] = True
         if self.new.end is not None and self.state.steps >= self.new.end:
             self._allow_only_releases(mask)
         shifts = self.state.ids["time_shift"]
@@ -147,24 +148,24 @@ class EventRow(GivenRow):
             gap = self.given[self.next_index].step - self.state.steps
             mask[shifts.start + gap : shifts.stop] = False
         if not any(self.held.values()) and not any(self._tones(p).any() for p in self._parts):
-            # Only the longest shift: the grammar requires an event after others, but none can come.
+            # Allow only the longest shift: after a shorter one the grammar would require an event,
+            # and none is allowed.
             mask[shifts.start + np.flatnonzero(mask[shifts])[:-1]] = False
 
     def _restrict_new(self, mask: np.ndarray) -> None:
-        """Allow only strikes of pitches that new notes may have, and only releases of new notes."""
+        """Allow only note-ons of pitches that new notes may have, and only note-offs of new notes.
+        A program that may have no further note may be chosen only to release one."""
         ids, sounding = self.state.ids, self.state.sounding
         tones = self._tones(sounding.program)
         mask[ids["note_on"]] &= tones[self.table.values_in("note_on")]
-        # A program that may have no further note may be chosen only to release one.
         if self._has_programs:
             busy = {*self.new.habits, *(program for program, _ in sounding.notes)} & self._parts
-            releasable = {program for (program, _), count in self.held.items() if count}
-            if sounding.has_onset:
-                releasable = set()
-            full = [program for program in busy - releasable if not self._tones(program).any()]
+            if not sounding.has_onset:  # after a note-on no note-off may come before a time shift
+                busy -= {program for (program, _), count in self.held.items() if count}
+            full = [program for program in busy if not self._tones(program).any()]
             mask[[ids["program"].start + program for program in full]] = False
         if not tones.any() and not mask[ids.get("drum", slice(0))].any():
-            mask[ids["velocity"]] = False  # no strike could follow it
+            mask[ids["velocity"]] = False  # no note-on could follow it
         for pitch in sounding.pitches_of_program():
             if not self.held[sounding.program, pitch]:
                 mask[self.table.id("note_off", pitch)] = False
@@ -176,8 +177,8 @@ class EventRow(GivenRow):
         tones = self.new.tones(program).copy()
         sounding = self.state.sounding.notes
         tones[[pitch for other, pitch in sounding if other == program]] = False
-        strikes = [item for item in self.due if item.action == ev.ON and item.program == program]
-        tones[[item.pitch for item in strikes]] = False
+        due = [item for item in self.due if item.action == ev.ON and item.program == program]
+        tones[[item.pitch for item in due]] = False
         if program in self.new.habits:
             held = sum(count for (other, _), count in self.held.items() if other == program)
             tones &= held < self.new.habits[program].voices
@@ -187,13 +188,9 @@ class EventRow(GivenRow):
         """Forbid new notes. A program may be chosen only to release one of its new notes."""
         ids = self.state.ids
         for kind in ("note_on", "velocity", "drum", "program"):
-            if kind in ids:
-                mask[ids[kind]] = False
-        if (
-            self._has_programs
-            and not self.state.sounding.has_onset
-            and self.state.last != "program"
-        ):
+            mask[ids.get(kind, slice(0))] = False
+        may_choose = not self.state.sounding.has_onset and self.state.last != "program"
+        if self._has_programs and may_choose:
             for (program, _), count in self.held.items():
                 if count and program != self.state.program:
                     mask[ids["program"].start + program] = True
@@ -201,25 +198,26 @@ class EventRow(GivenRow):
     def advance(self, token: int) -> None:
         kind, value = self.table.token(token)
         key = self.state.sounding.program, value
-        # Given releases come first in their step, in which no new note of their pitch sounds.
-        is_given = bool(self.due) and token in (self._next_id(self.due[0]), self._strike_now())
-        if kind == "note_off":
-            self.held[key] -= not is_given
-        elif kind in ("note_on", "drum"):
+        # No new note of the pitch of a due note-off sounds, so that this note-off is a given one.
+        is_given = bool(self.due) and token in (self._next_id(self.due[0]), self._note_on_id())
+        if kind in ("note_on", "drum"):
             self.is_new.append(not is_given)
-            self.held[key] += kind == "note_on" and not is_given
-        self.next_index += is_given and kind in ev.KINDS
+        if kind in ev.KINDS and is_given:
+            self.next_index += 1
+        elif kind == "note_on":
+            self.held[key] += 1
+        elif kind == "note_off":
+            self.held[key] -= 1
         self.changes = self.state.advance(token)
         self.piece.append(token)
         self._update()
 
 
 class EventInfill(Infill):
-    """A region of event tokens. New notes that sound at the end of a gap end within
-    :data:`WINDOW_SECONDS`.
+    """A region of event tokens. New notes that sound at the end of a gap are released within
+    :data:`WINDOW_SECONDS` after it.
 
-    parts   the parts of new notes, without drums, which models of events do not compose here;
-            ``None``: any
+    parts   the programs of new notes, which are then no drums; ``None``: any programs, and drums
     origin  the step of the score at which the stream begins; all other steps count from it
     past    the events so far
     given   the given events that are not yet written
@@ -235,33 +233,34 @@ class EventInfill(Infill):
         self.vocabulary, self.step_seconds = tokenizer.vocabulary, tokenizer.step_seconds
         self.parts = None if brief.parts is None else [n for n in brief.parts if n != DRUMS]
         music, begin, end = brief.given, brief.begin, brief.end
-        first = self._step(tokenizer.clock(music).offset) if len(music) else self._step(begin)
-        self.origin = min(first, self._step(begin))
+        first = self._to_step(tokenizer.clock(music).offset) if len(music) else self._to_step(begin)
+        self.origin = min(first, self._to_step(begin))
         ids = self.vocabulary.as_ids(tokenizer.encode(music))
         events = ev.read(ids, self.vocabulary)[0]
         events["step"] += first - self.origin
-        self.here, self.stop = (self._step(at) - self.origin for at in (begin, end))
-        self.done = self.here >= self.stop
-        self.past = events[events["step"] < self.here]
-        self.given = events[events["step"] >= self.here]
+        self.step, self.stop = (self._to_step(at) - self.origin for at in (begin, end))
+        self.done = self.step >= self.stop
+        self.past = events[events["step"] < self.step]
+        self.given = events[events["step"] >= self.step]
         self.held: list[tuple[int, int]] = []
         self.is_new = [False] * int(ev.is_onset(self.past).sum())
 
-    def _step(self, seconds: float) -> int:
+    def _to_step(self, seconds: float) -> int:
         """The step nearest to ``seconds``."""
         return int(np.floor(seconds / self.step_seconds + 0.5))
 
     @property
     def _last_step(self) -> int:
         """The step at which the last new note ends at the latest."""
-        return self.stop + (self._step(WINDOW_SECONDS) if self.brief.is_gap else 0)
+        return self.stop + (self._to_step(WINDOW_SECONDS) if self.brief.is_gap else 0)
 
-    def written(self, first: int = 0) -> np.ndarray:
+    def ids_so_far(self, first: int = 0) -> np.ndarray:
         """The ids so far, from the event with the index ``first`` on."""
-        past = self.past[first:].copy()
-        begin = int(np.append(past["step"], self.here)[0]) if first else 0
+        past, begin = self.past[first:].copy(), 0
+        if first:
+            begin = int(past["step"][0]) if len(past) else self.step
         past["step"] -= begin
-        return ev.write(past, self.vocabulary, self.here - begin)
+        return ev.write(past, self.vocabulary, self.step - begin)
 
     def finish_notes(self, notes: np.ndarray) -> np.ndarray:
         notes = notes.copy()
@@ -278,37 +277,38 @@ class EventInfill(Infill):
             habits=self.brief.habits,
             pitches=pitch_set(self.sampling, self.primer, self.tokenizer),
         )
-        mark = [self.vocabulary.id(HERE)]  # allows a time shift after it, even at the beginning
-        state = self.tokenizer.grammar(np.concatenate([mark, self.written(), mark]))
-        segment = np.inf if self.brief.is_gap else max(1, self._step(SEGMENT_SECONDS))
-        last_step = int(min(self._last_step, self.here + segment))
+        mark = [self.vocabulary.id(HERE)]  # the second one allows a time shift in an empty piece
+        state = self.tokenizer.grammar(np.concatenate([mark, self.ids_so_far(), mark]))
+        segment = np.inf if self.brief.is_gap else max(1, self._to_step(SEGMENT_SECONDS))
+        last_step = int(min(self._last_step, self.step + segment))
         return [EventRow(new, state.copy(), self.given, self.held, last_step) for _ in range(count)]
 
     def append_ids(self) -> None:
-        ids = np.append(self.written(), self.row.piece).astype(int)
-        self.past, self.here = ev.read(ids, self.vocabulary)
+        ids = np.append(self.ids_so_far(), self.row.piece).astype(int)
+        self.past, self.step = ev.read(ids, self.vocabulary)
         # The model may have drawn other velocities for given notes: restore the given ones.
-        strikes = np.flatnonzero(ev.is_onset(self.past))[len(self.is_new) :]
-        given_strikes = strikes[~np.array(self.row.is_new, bool)]
+        onsets = np.flatnonzero(ev.is_onset(self.past))[len(self.is_new) :]
+        given_onsets = onsets[~np.array(self.row.is_new, bool)]
         given = self.given[: self.row.next_index]
-        self.past["velocity_bin"][given_strikes] = given["velocity_bin"][ev.is_onset(given)]
+        self.past["velocity_bin"][given_onsets] = given["velocity_bin"][ev.is_onset(given)]
         self.given = self.given[self.row.next_index :]
         self.held = list(self.row.held.elements())
-        self.done = self.here >= self.stop and not (self.brief.is_gap and self.held)
+        self.done = self.step >= self.stop and not (self.brief.is_gap and self.held)
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
         room = int(PAST_SHARE * self.context)
+        # The index of the first event of the past that fits; each length requires an encoding.
         first = bisect_left(
-            range(len(self.past)), True, key=lambda index: len(self.written(index)) <= room
+            range(len(self.past)), True, key=lambda index: len(self.ids_so_far(index)) <= room
         )
-        written, given = self.written(first), self.given.copy()
-        given["step"] -= self.here
+        past, given = self.ids_so_far(first), self.given.copy()
+        given["step"] -= self.step
         window = build_window(
             self.vocabulary,
             levels,
-            written,
+            past,
             np.empty(0, np.int64),
             ev.write(given, self.vocabulary),
-            budget=len(written) + 1 + IDS_AROUND + int(AHEAD_SHARE * self.context),
+            budget=len(past) + 1 + IDS_AROUND + int(AHEAD_SHARE * self.context),
         )
         return np.concatenate([[CUT if first else BOS], window.prefix, window.past])

@@ -18,9 +18,9 @@ class Event(NamedTuple):
     seconds   in a stream: seconds of new music, never decreasing; while a piece is composed:
               seconds of its score
     velocity  1 to 127; 0 if the note ends
-    track     in a stream or a new piece: the voice of a chorale (0: the highest), the program in an
-              ensemble, :data:`DRUMS` for drums, which end as they begin, or 0. In a piece with a
-              primer or given notes: the track of the score
+    track     in a piece with a primer or given notes: the track of the score. In a stream or a new
+              piece: the voice of a chorale (0: the highest), the program in an ensemble, or 0;
+              :data:`DRUMS` for drums, which end as they begin
     """
 
     seconds: float
@@ -33,7 +33,7 @@ class Event(NamedTuple):
 #: Called with the index of a piece, from 0, and an event of it.
 OnEvent = Callable[[int, Event], None]
 #: Converts new notes (:data:`musictx.notes.NOTE`) to those of the finished piece. It may drop notes
-#: that begin outside the new music, or at the beginning of a louder note of the same pitch. An
+#: that begin outside the new music, or together with a louder note of the same pitch. An
 #: :class:`Emitter` applies it to each note alone, and so reports both notes in the second case.
 FinishNotes = Callable[[np.ndarray], np.ndarray]
 
@@ -48,7 +48,7 @@ class Emitter:
         #: certain only in the finished piece.
         self._open: dict[tuple[float, ...], np.ndarray] = {}
         self._ends: list[Event] = []  # a heap of the ends still to report
-        self._is_certain = True  # whether the changes of all ids were known at once
+        self._is_certain = True  # False after changes that are known only in the finished piece
 
     def report(self, changes: Sequence[NoteChange] | None, is_new: bool = True) -> None:
         """Report the ``changes`` of an id; ``None`` if they are known only in the finished piece.
@@ -62,8 +62,8 @@ class Emitter:
                 self._begin(change)
 
     def close(self, notes: np.ndarray) -> None:
-        """Report all remaining ends. ``notes``, the new notes of the finished piece, have the ends
-        of notes that still sound. Report all of ``notes`` if changes were not known before."""
+        """Report all remaining ends. ``notes`` are the new notes of the finished piece, which have
+        the ends of notes that still sound; all of them are reported if none could be before."""
         if not self._is_certain:
             return emit_all(notes, self.on_event)
         for note in self._open.values():
@@ -113,7 +113,7 @@ class Emitter:
 def emit_all(notes: np.ndarray, on_event: Callable[[Event], None]) -> None:
     """Call ``on_event`` for the events of finished ``notes`` (:data:`musictx.notes.NOTE`), in order
     of time."""
-    events = []  # (seconds, rank, event): at one time ends come first, unless of notes of length 0
+    events = []  # (seconds, rank, event): ends come before onsets, but not of notes of length 0
     for start, end, pitch, velocity, _, _, track in notes.tolist():
         events.append((start, 1, Event(start, True, pitch, velocity, track)))
         events.append((end, 0 if end > start else 2, Event(end, False, pitch, 0, track)))

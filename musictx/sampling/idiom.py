@@ -108,13 +108,13 @@ class Idiom:
         return None
 
     def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterable[int]:
-        """Yield ids of silence after ``ids``, until ``until`` (seconds of the tokens) or a little
-        later. The caller advances ``state``, which is that after ``ids``, by each id. Empty if
+        """Yield ids of silence after ``ids``, up to the time ``until`` (seconds of the ids) or a
+        little later. The caller advances ``state``, the state after ``ids``, by each id. Empty if
         these tokens cannot write silence."""
         return ()
 
     def without_bar_line(self, primer: Primer) -> Primer:
-        """``primer``, which ends on a bar line, without the ids of that line if the model should
+        """``primer``, which ends with a bar line, without the ids of that line if the model should
         write them."""
         return primer
 
@@ -128,14 +128,13 @@ class Idiom:
         """The rules of composition, such as voice leading; ``sampling.rules`` is the penalty for
         breaking one. Raises ``ConfigError`` if the option is set for tokens without rules."""
         if not getattr(self.tokenizer, "has_rules", False):
-            where = f"on {self.tokenizer.name} tokens: they have no rules"
-            refuse(sampling, ["rules"], where)
+            refuse(sampling, ["rules"], f"on {self.tokenizer.name} tokens: they have no rules")
         soft_constraints = getattr(self.tokenizer, "soft_constraints", None)
         return soft_constraints(sampling) if soft_constraints else ()
 
     def pitch_penalties(self, region: Region) -> list[RowPenalty]:
-        """Penalties that forbid pitches which ``region.sampling`` does not allow. They are applied
-        before all others."""
+        """Penalties that forbid pitches which ``region.sampling`` excludes, applied before all
+        others."""
         if not limits_pitches(region.sampling):
             return []
         pitch_of = self.tokenizer.pitch_of
@@ -144,7 +143,7 @@ class Idiom:
 
     def limits(self, region: Region) -> list[RowPenalty]:
         """The penalties of a row in all music: new, continued, or around given notes; by default
-        none. Raises ``ConfigError`` if a density has no effect on these tokens."""
+        none. Raises ``ConfigError`` if a density is requested that these tokens cannot have."""
         if not has_controls(self.tokenizer):
             where = f"on {self.tokenizer.name} tokens: they have no releases"
             refuse(region.sampling, ["density"], where)
@@ -165,13 +164,13 @@ class Idiom:
         if len(primer.ids):
             has_programs = (program >= 0).any()
             return [instruments(self.tokenizer, frozenset(), primer)] if has_programs else []
+        only_drums = stats.instruments is not None and stats.instruments <= {DRUMS}
+        applies = region.sampling.habits and not only_drums and not primer.plan.parts
+        if not applies or not (program == DRUMS).any():
+            return []
         voices = cadence.CHORD_NOTES
         chordal = [n for n, habit in stats.parts.items() if n != DRUMS and habit.voices >= voices]
         may_open = np.isin(program, chordal) if chordal else (program >= 0) & (program != DRUMS)
-        is_pitched = stats.instruments is None or stats.instruments - {DRUMS}
-        habits = region.sampling.habits
-        if primer.plan.parts or not (habits and is_pitched and (program == DRUMS).any()):
-            return []
         return [Opening(program, may_open)]
 
     def feedback_penalties(self, region: Region) -> list[RowPenalty]:
@@ -182,8 +181,6 @@ class Idiom:
 
 def idiom_of(tokenizer: Tokenizer) -> Idiom:
     """The idiom of the tokens of ``tokenizer``."""
-    path = tokenizer.idiom
-    if not path and tokenizer.note_events is not None:
-        path = EVENT_IDIOM
+    path = tokenizer.idiom or (EVENT_IDIOM if tokenizer.note_events is not None else "")
     idiom: Idiom = registry.load(path)(tokenizer) if path else Idiom(tokenizer)
     return idiom

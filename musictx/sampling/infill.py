@@ -9,10 +9,9 @@ rules ensure that given notes do not change (:class:`GivenRow`):
 - new notes of a pitch end before a given note of that pitch begins;
 - no new note begins while a given note of its pitch sounds or begins.
 
-An item is a strike or a release (:mod:`.event_infill`), or a note, chord or bar line
-(:mod:`musictx.songs.bar_constraint`). These two modules define the ids of an item and which ids
-would skip it. Regions that do not fit into the model's context are composed in segments; the past
-of each segment is the music written before it.
+An item is a note-on or note-off (:mod:`.event_infill`), or a note, chord or bar line
+(:mod:`musictx.songs.bar_constraint`). These modules define the ids of an item and which ids would
+skip it. A region that does not fit into the model's context is composed in segments.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class NewNotes:
     parts    the allowed parts: programs, :data:`DRUMS`, :data:`CHORD`; ``None``: any
     habits   {part: its limits on simultaneous notes, onsets, lengths of notes and pitches}
     pitches  (128,) bool: the pitches that the request allows; drums are not limited
-    drums    (128,) bool: the drums that may be struck; ``None``: those of the habit
+    drums    (128,) bool: the allowed drums; ``None``: those of the habit
     """
 
     table: Vocabulary
@@ -61,16 +60,13 @@ class NewNotes:
     drums: np.ndarray | None = None
     _tones: dict[int, np.ndarray] = field(default_factory=dict, init=False, repr=False)
 
-    def kind(self, part: int) -> str:
-        """The kind of the ids for the tones of ``part``: pitches, drums or roots of chords."""
-        pitched = "pitch" if "pitch" in self.table.slices else "note_on"
-        return {CHORD: "root", DRUMS: "drum"}.get(part, pitched)
-
     def tones(self, part: int) -> np.ndarray:
         """(128,) bool: the pitches, drums or roots of ``part`` that the vocabulary, the request and
         the habit allow. Callers must not modify the array."""
         if part not in self._tones:
-            tones = np.isin(np.arange(128), self.table.values_in(self.kind(part)))
+            pitched = "pitch" if "pitch" in self.table.slices else "note_on"
+            kind = {CHORD: "root", DRUMS: "drum"}.get(part, pitched)
+            tones = np.isin(np.arange(128), self.table.values_in(kind))
             if part not in (CHORD, DRUMS):
                 tones &= self.pitches
             if self.parts is not None and part not in self.parts:
@@ -87,8 +83,8 @@ class NewNotes:
 class GivenRow(RowConstraint):
     """The constraint on one row that keeps the given notes.
 
-    piece   the ids written since the constraint was created
-    is_new  for each note struck since then, whether it is new (or else given)
+    piece   the ids since the constraint was created, drawn or given
+    is_new  for each note of ``piece``, whether it is new, not given
     """
 
     def __init__(self, new: NewNotes, state: GrammarState) -> None:
@@ -100,7 +96,8 @@ class GivenRow(RowConstraint):
         self._time_kind = self.table.kinds.index(kind)  # the kind that advances time
 
     def allowed(self) -> np.ndarray:
-        if forced := [PAD] if self.done else self.forced():
+        forced = [PAD] if self.done else self.forced()
+        if forced:
             mask = np.zeros(self.table.size, bool)
             mask[forced[0]] = True
             return mask
@@ -110,23 +107,22 @@ class GivenRow(RowConstraint):
         return mask
 
     def restrict(self, mask: np.ndarray) -> None:
-        """Restrict ``mask`` (V,) bool in place. It has the ids that the grammar allows. Remove new
-        notes that are not allowed, and ids that skip the next given item; add ids that lead to that
-        item."""
+        """Change ``mask``, (V,) bool, which has the ids that the grammar allows: remove new notes
+        that are not allowed and ids that skip the next given item, and add the ids of that item."""
         raise NotImplementedError
 
     def ids_toward_given(self) -> Sequence[int]:
-        """The ids that lead to the next given item and are allowed now."""
+        """The ids that begin or continue the next given item and are allowed now."""
         raise NotImplementedError
 
     def due_id(self) -> int | None:
-        """The next id of the given item that must be written before time may advance; ``None`` if
-        there is no such item."""
+        """The next id of the given item that must come before time may advance; ``None`` if there
+        is no such item."""
         raise NotImplementedError
 
     def groups(self) -> np.ndarray:
-        """The kind of each id, except that :meth:`due_id` is in the group of the ids that advance
-        time. Since those are forbidden, it gets their probability."""
+        """The kind of each id, except that :meth:`due_id` belongs to the ids that advance time:
+        these are forbidden, so that it gets their probability."""
         if self.done or (token := self.due_id()) is None:
             return self.table.kind_of
         groups = self.table.kind_of.copy()
@@ -135,7 +131,7 @@ class GivenRow(RowConstraint):
 
 
 def sparing_given(penalty: RowPenalty) -> RowPenalty:
-    """``penalty`` without effect on ids that lead to a given item."""
+    """``penalty`` without effect on the ids of given items (:meth:`GivenRow.ids_toward_given`)."""
 
     def apply(row: GivenRow, past: np.ndarray) -> np.ndarray | None:
         nats = penalty(row, past)
@@ -178,16 +174,16 @@ class Infill(Region):
     for each row (:meth:`rows`), and :meth:`penalties`. Afterwards :meth:`end_segment` appends the
     new ids to the piece.
 
-    here      the step up to which the piece is written
+    step      the step up to which the piece is complete
     stop      the step at which the region ends
-    first_step  the value of ``here`` before anything is composed
-    is_new    for each note so far, whether it is new (or else given)
-    seconds   the length of the music composed so far, in seconds of the tokens
+    first_step  the value of ``step`` before anything is composed
+    is_new    for each note up to ``step``, whether it is new, not given
+    seconds   the length of the music composed so far, in seconds of the ids
     segments  the number of segments composed so far
-    stalled   the number of consecutive segments in which time did not advance
+    stalled   the number of the last segments in which time did not advance
     rejected  another version, and the penalty in nats for repeating its new notes
-    variation_of      the notes of which the new notes are a variation, in seconds of the score;
-                      ``None``: not a variation
+    variation_of  the notes of which the new notes are a variation, in seconds of the score;
+                  ``None``: not a variation
     """
 
     #: Whether a version that is too similar to an earlier one is composed again.
@@ -195,7 +191,7 @@ class Infill(Region):
 
     step_seconds: float
     first_step: int
-    here: int
+    step: int
     stop: int
     done: bool
     is_new: list[bool]
@@ -215,18 +211,18 @@ class Infill(Region):
     def with_seed(self, seed: Sequence[int]) -> Self:
         """A copy with ``seed``. Call this before anything is composed."""
         other = copy.copy(self)
-        other.seed, other.first_step = list(seed), self.here
+        other.seed, other.first_step = list(seed), self.step
         return other
 
     @property
     def length(self) -> float:
-        """The length of the music that is still to be composed, in seconds of the tokens."""
-        return (self.stop - self.here) * self.step_seconds
+        """The length of the music that is still to be composed, in seconds of the ids."""
+        return (self.stop - self.step) * self.step_seconds
 
     @property
     def new(self) -> np.ndarray:
         """The new notes (:data:`musictx.notes.NOTE`) so far, in seconds of the score."""
-        notes = self.tokenizer.decode(self.written()).notes
+        notes = self.tokenizer.decode(self.ids_so_far()).notes
         return self.finish_notes(notes[np.array(self.is_new, bool)])
 
     @property
@@ -234,7 +230,7 @@ class Infill(Region):
         """(seconds of the score, name) of each new chord."""
         return ()
 
-    def written(self) -> np.ndarray:
+    def ids_so_far(self) -> np.ndarray:
         """The ids before the region and the ids composed so far."""
         raise NotImplementedError
 
@@ -243,7 +239,7 @@ class Infill(Region):
         raise NotImplementedError
 
     def rows(self, count: int) -> Sequence[GivenRow]:
-        """``count`` equal constraints, in the state after the ids written so far."""
+        """``count`` equal constraints, in the state after :meth:`ids_so_far`."""
         raise NotImplementedError
 
     @classmethod
@@ -263,26 +259,26 @@ class Infill(Region):
         }
 
     def penalties(self) -> list[RowPenalty]:
-        """The penalties of one row. All of these spare given notes; subclasses may add others."""
+        """The penalties of one row, which do not apply to given notes; subclasses may add others,
+        which do."""
         idiom = idiom_of(self.tokenizer)
         penalties = [*idiom.limits(self), *idiom.feedback_penalties(self)]
-        return [*map(sparing_given, penalties)]
+        return [sparing_given(penalty) for penalty in penalties]
 
     def record(self, token: int) -> None:
-        seconds = self.row.state.seconds
-        until = self.stop * self.step_seconds
-        self.seconds = min(seconds, until) - self.first_step * self.step_seconds
+        end = min(self.row.state.seconds, self.stop * self.step_seconds)
+        self.seconds = end - self.first_step * self.step_seconds
         if self.emitter is not None:
             self.emitter.report(self.row.changes, not self.row.is_new or self.row.is_new[-1])
 
     def end_segment(self) -> None:
-        """Append the ids written since :meth:`setup` to the piece."""
-        begin = self.here
+        """Append the ids drawn since :meth:`setup` to the piece."""
+        begin = self.step
         self.append_ids()
-        self.is_new = self.is_new + self.row.is_new
+        self.is_new = self.is_new + self.row.is_new  # a new list: versions share the old one
         self.segments += 1
-        self.stalled = 0 if self.here > begin else self.stalled + 1
+        self.stalled = 0 if self.step > begin else self.stalled + 1
 
     def append_ids(self) -> None:
-        """Append the ids of ``row`` to the piece, and update ``here`` and ``done``."""
+        """Append the ids of ``row`` to the piece, and update ``step`` and ``done``."""
         raise NotImplementedError

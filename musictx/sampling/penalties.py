@@ -1,14 +1,16 @@
-"""The common code of penalties; those of event tokens are in :mod:`.event_idiom`.
+"""What penalties of all tokens have in common; those of event tokens are in :mod:`.event_idiom`.
 
-A penalty (:data:`.constraints.Penalty`) computes the nats that are subtracted from each logit. Most
-penalties consist of one penalty per row (:data:`.constraints.RowPenalty`). A model after a few
-hours of training forgets to end notes, repeats the same notes over and over, and writes too many
-notes; penalties keep its music within the statistics of its corpus (:class:`CorpusStats`). Limits
-are infinite penalties: a penalised id is drawn only if every other id is forbidden too. Feedback
-measures a quantity in the music so far, including given notes, and compares it with a target: the
-requested value, or the usual one. If the music has too much of the quantity, ids that add to it
-become less likely, and if too little, more likely, by ``gain * error`` nats. Penalties never
-override the grammar.
+A penalty (:data:`.constraints.Penalty`) computes nats that are subtracted from the logits. A model
+after a few hours of training forgets to end notes, repeats the same notes over and over, and writes
+too many notes; penalties keep its music within the statistics of its corpus
+(:class:`.CorpusStats`). There are two kinds:
+
+- limits: infinite penalties, so that an id is drawn only if every other id is forbidden, too;
+- feedback, which compares a quantity of the music so far, including given notes, with a target: the
+  requested value or the usual one. If the music has too much of it, ids that add to it become less
+  likely, by ``gain * error`` nats; if too little, more likely.
+
+Penalties never override the grammar.
 """
 
 from __future__ import annotations
@@ -59,9 +61,9 @@ def pitch_set(sampling: SamplingConfig, primer: Primer, tokenizer: Tokenizer) ->
 
 
 def pitch_classes(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
-    """(12,) bool: the pitch classes that ``sampling.key`` and ``scale`` allow; at least one of them
-    is set. Without a key, or with ``auto``, the key is that of the primer; if there is no scale
-    either, the result is the scale that contains most notes of the primer."""
+    """(12,) bool: the pitch classes that ``sampling.key`` and ``scale`` allow, one of which must be
+    set. Without a key, or with ``auto``, the key is that of the primer, C without a primer; if
+    there is no scale either, the result is the scale that contains most notes of the primer."""
     name, score = sampling.key or "auto", primer.score
     if score is None and sampling.key == "auto":
         raise UserError("sampling.key=auto: expected a primer, which has a key, or a key such as C")
@@ -88,18 +90,16 @@ def limits_pitches(sampling: SamplingConfig) -> bool:
 
 
 def instruments(tokenizer: Tokenizer, usual: frozenset[int], primer: Primer) -> RowPenalty:
-    """Forbids programs and drums that occur neither in the corpus (``usual``) nor in the primer: a
-    model gives a small probability even to ids that never occurred in its training."""
+    """A penalty that forbids all programs and drums but those of the corpus (``usual``) and of the
+    primer. A model gives some probability even to ids that never occurred in training."""
     program, notes = programs_of_ids(tokenizer), primer.notes
     allowed = usual | set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
     return forbidding((program >= 0) & ~np.isin(program, sorted(allowed)))
 
 
 class Opening:
-    """Forbids all ids of programs and drums but ``may_open`` (V,) bool, until one of these occurs.
-
-    ``program`` (V,) is :func:`.programs_of_ids`. The object keeps the state of one row, so each row
-    needs a separate one."""
+    """A penalty of one row that forbids all ids of programs and drums but ``may_open``, (V,) bool,
+    until one of these occurs. ``program`` (V,) is :func:`.programs_of_ids`."""
 
     def __init__(self, program: np.ndarray, may_open: np.ndarray) -> None:
         self.may_open, self.is_over = may_open, False
@@ -113,7 +113,7 @@ class Opening:
 # -------------------------------------------------------------------------------------- feedback
 
 #: {control: (gain, unit)}: a value one unit above the target is penalised by ``gain`` nats while
-#: the music is one unit above it. Units: an octave (12 semitones), 10 of velocity.
+#: the music is one unit above it. The units are an octave and a velocity of 10.
 FEEDBACK = {"register": (REGISTER_GAIN, 12), "loudness": (LOUDNESS_GAIN, 10)}
 
 
@@ -121,21 +121,20 @@ def feedback(
     control: str, target: float, recent: Sequence[int] | np.ndarray, values: np.ndarray | int
 ) -> Any:
     """The penalty of each of ``values``, pitches or velocities, after ``recent`` ones. While the
-    mean of the recent ones is above ``target``, values are penalised by their distance above it, or
-    favoured below it; and vice versa. If there are fewer than :data:`FEWEST_NOTES` recent ones, the
-    missing ones count as at the target. Bar tokens use this and the next two functions, too."""
+    mean of the recent ones is above ``target``, values above it are penalised in proportion to
+    their distance, and values below it favoured; and vice versa. If there are fewer than
+    :data:`FEWEST_NOTES` recent ones, the missing ones count as at the target."""
     gain, unit = FEEDBACK[control]
     excess = np.sum(np.asarray(recent) - target) / max(len(recent), FEWEST_NOTES)
     error = gain * excess / unit
     return error * (values - target) / unit
 
 
-def window(seconds: float) -> float:
-    """The seconds of music that feedback measures, ``seconds`` after the beginning of the piece."""
+def window_seconds(seconds: float) -> float:
+    """The length of the music that feedback measures, ``seconds`` after the piece has begun."""
     return min(max(seconds, 1.0), WINDOW_SECONDS)
 
 
-def polyphony_error(at_once: float, target: float) -> float:
-    """log2(``at_once`` / ``target``), two numbers of simultaneous notes. Fewer than half a note
-    count as half a note."""
-    return float(np.log2(max(at_once, 0.5) / target))
+def polyphony_error(notes: float, target: float) -> float:
+    """log2(``notes`` / ``target``), numbers of simultaneous notes; ``notes`` is at least 0.5."""
+    return float(np.log2(max(notes, 0.5) / target))

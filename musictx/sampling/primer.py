@@ -31,7 +31,7 @@ class Primer:
     """Music that a model continues.
 
     ids      (n,) uint16, empty for a new piece
-    seconds  the time at which the ids end, in seconds of the ids
+    seconds  the length of the ids in their own time, "seconds of the ids" (:class:`.Clock`)
     score    the music that was encoded, up to the end of the ids; ``None`` for a new piece
     notes    the notes of the ids (:data:`musictx.notes.NOTE`), in seconds of the ids
     plan     the requested properties of a new piece
@@ -45,16 +45,16 @@ class Primer:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, ids: np.ndarray, score: Score | None = None) -> Primer:
-        """The primer of ``ids``, which encode ``score``."""
+        """The primer with ``ids``, the encoding of ``score``."""
         return cls(ids, tokenizer.grammar(ids).seconds, score, tokenizer.decode(ids).notes)
 
     def clock(self, tokenizer: Tokenizer) -> Clock:
-        """The clock that maps seconds of the ids to seconds of the score."""
+        """The clock that converts seconds of the ids to seconds of the score."""
         return tokenizer.clock(self.plan.score if self.score is None else self.score)
 
     @property
     def density(self) -> float | None:
-        """Notes per second of the ids; ``None`` if the primer is too short to measure."""
+        """The number of notes divided by ``seconds``; ``None`` if the primer is too short."""
         score = self.score
         if score is None or len(score) < FEWEST_NOTES or self.seconds < SHORTEST_SECONDS:
             return None
@@ -62,24 +62,20 @@ class Primer:
 
 
 #: The primer of a new piece.
-NOTHING = Primer()
+NO_PRIMER = Primer()
 
 
 def encode_primer(
-    tokenizer: Tokenizer,
-    score: Score,
-    *,
-    seconds: float | None = None,
-    name: str = "primer",
+    tokenizer: Tokenizer, score: Score, *, seconds: float | None = None, name: str = "primer"
 ) -> Primer:
-    """Encode ``score``, or its first ``seconds``, counted from the first note.
+    """Encode ``score``, or its first ``seconds`` seconds, counted from the first note.
 
-    The ids are cut between two events. Notes that sound at the cut have no end, so that the model
-    chooses their ends. Raises ``UserError`` with the reason if no note is left, or if the tokens
-    cannot represent the music; ``name`` is the option in the message.
+    The ids are cut after a complete event, note or step of all voices. The model chooses the ends
+    of notes that sound at the cut. Raises ``UserError`` with the reason if no note is left, or if
+    the tokens cannot represent the music; ``name``, an option or a file, begins the message.
     """
     if len(score) == 0:
-        raise UserError(f"{name}: this file holds no notes; give one with music to continue")
+        raise UserError(f"{name}: the file has no notes; give one with music to continue")
     try:
         ids, left_out = tokenizer.encode_with_report(score)
     except UserError as error:
@@ -91,25 +87,20 @@ def encode_primer(
             + (f" ({reasons})" if reasons else "")
             + "; give a primer with other notes"
         )
-    full = Primer.of(tokenizer, ids, score)
     if seconds is None:
-        return full
-    state, clock, times = tokenizer.grammar(), tokenizer.clock(score), []
+        return Primer.of(tokenizer, ids, score)
+    state, clock, count = tokenizer.grammar(), tokenizer.clock(score), 0
+    end = clock.time(clock.offset + seconds) + 1e-6
     for token_id in ids.tolist():
         state.advance(token_id)
-        times.append(state.seconds)
-    times = clock.seconds(np.array([0.0, *times]))
-    in_time = ids[times[1:] - times[0] <= seconds + 1e-6]
-    primer = Primer.of(tokenizer, in_time, score)
-    starts, count = full.notes["start"], len(primer.notes)
+        if state.seconds > end:
+            break
+        count += 1
+    primer = Primer.of(tokenizer, ids[: count - count % tokenizer.align], score)
+    starts, count = tokenizer.decode(ids).notes["start"], len(primer.notes)
     if count == 0:
-        raise UserError(
-            f"{name}: its first {seconds} s (primer_seconds={seconds}) have no note; choose a "
-            "longer time"
-        )
-    if count == len(starts):
-        return primer
-    # Cut the score half-way between the starts of the last note of the primer and the next note.
-    between = (starts[count - 1] + starts[count]) / 2
-    end = clock.seconds(between)
-    return replace(primer, score=timeline.cut(score, float(end) + 1e-9))
+        raise UserError(f"{name}: no note in its first {seconds} s; choose a longer primer_seconds")
+    if count < len(starts):  # cut the score half-way between the last onset and the next
+        middle = float(clock.seconds((starts[count - 1] + starts[count]) / 2)) + 1e-9
+        primer = replace(primer, score=timeline.cut(score, middle))
+    return primer

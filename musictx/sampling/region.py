@@ -26,10 +26,11 @@ class Region:
     """The given music of a piece and the ids composed so far. All regions of a batch have the same
     model, ``sampling`` and ``stats``.
 
-    primer    the music before the new notes; around given notes only its ``score`` is set
+    primer    the music before the new notes; for infilling only its ``score`` is set, to the given
+              notes
     sampling  the options ``sampling.*``
     processors  functions that change the distribution of the next id, in order of application
-    stats     statistics of the corpus, which replace options without a value
+    stats     statistics of the corpus, the defaults of options without a value
     steering  the controls
     seed      whole numbers that seed the drawing of ids
     context   the number of ids that the model attends to, as in its training

@@ -24,10 +24,10 @@ from musictx.tokens.vocab import Vocabulary
 
 
 class MelodyRepetition:
-    """A penalty of one row that favours one pitch: that which continues the top line as the same
+    """A penalty of one row that favours one pitch: the one that continues the top line as the same
     intervals were continued earlier.
 
-    The top line is the highest pitch of each onset; an onset is the notes struck within
+    The top line has the highest pitch of each onset, the notes that begin within
     :data:`ONSET_SECONDS`. The last intervals of the top line are compared with those that are
     older than the longest first phrase (:data:`PHRASE_SECONDS`), in any transposition. The longest
     run of at least :data:`INTERVALS_AGREE` equal intervals is chosen; of equally long runs one at
@@ -36,33 +36,29 @@ class MelodyRepetition:
 
     def __init__(self, events: NoteEvents) -> None:
         self.events = events
-        #: The cached penalty, and what it depends on: (number of notes, whether a strike would join
-        #: the last onset).
+        #: The cached penalty, and what it depends on: (number of notes, whether a note-on would
+        #: join the last onset).
         self._key: tuple[int, bool] | None = None
         self._nats: np.ndarray | None = None
 
     def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
         state = row.state
-        strikes = state.sounding.recent_onsets()
-        joins = bool(strikes) and state.seconds - strikes[0].seconds < ONSET_SECONDS + 1e-6
+        recent = state.sounding.recent_onsets()
+        joins = bool(recent) and state.seconds - recent[0].seconds < ONSET_SECONDS + 1e-6
         if self._key != (state.notes, joins):
             self._key = state.notes, joins
             pitches = self.events.note_on[ids]
-            is_strike = pitches >= 0
-            times = np.cumsum(self.events.shift_seconds[ids])[is_strike]
-            pitch, count = _next_pitch(pitches[is_strike], times, joins)
+            is_note_on = pitches >= 0
+            times = np.cumsum(self.events.shift_seconds[ids])[is_note_on]
+            pitch, count = _next_pitch(pitches[is_note_on], times, joins)
             self._nats = -MELODY_GAIN * count * (self.events.note_on == pitch) if count else None
         return self._nats
 
 
 def _next_pitch(pitches: np.ndarray, times: np.ndarray, joins: bool) -> tuple[int, int]:
     """(the pitch that continues the top line, the number of intervals that agree); (-1, 0) if there
-    is no such pitch.
-
-    pitches  (n,) of the strikes
-    times    (n,) of the strikes, in seconds
-    joins    whether the next strike would join the last onset
-    """
+    is no such pitch. ``pitches`` and ``times``, in seconds, are those of the n note-ons; ``joins``:
+    whether the next note-on would join the last onset."""
     starts = np.flatnonzero(np.diff(times, prepend=-np.inf) > ONSET_SECONDS + 1e-6)  # of onsets
     old = np.searchsorted(times, times[-1] - PHRASE_SECONDS[1], "right") if len(times) else 0
     onsets = int(np.searchsorted(starts, old))  # the number of onsets to compare with
@@ -70,14 +66,14 @@ def _next_pitch(pitches: np.ndarray, times: np.ndarray, joins: bool) -> tuple[in
         return -1, 0
     line = np.maximum.reduceat(pitches, starts)
     last_onset = pitches[starts[-1] :] if joins else ()
-    intervals = np.diff(line[: len(line) - joins])
+    intervals = np.diff(line[:-1] if joins else line)
     ends = np.arange(INTERVALS_COMPARED + 1, onsets - 1)  # index of the last note of each run
     counts, is_equal = np.zeros(len(ends), int), np.ones(len(ends), bool)
     for back in range(1, INTERVALS_COMPARED + 1):
         is_equal &= intervals[ends - back] == intervals[len(intervals) - back]
         counts += is_equal
-    rank = 2 * counts + (line[ends] == line[len(intervals)])
-    best = len(counts) - 1 - int(rank[::-1].argmax())
+    rank = 2 * counts + (line[ends] == line[len(intervals)])  # the same pitch breaks ties
+    best = len(counts) - 1 - int(rank[::-1].argmax())  # the last index of the maximum
     count, end = int(counts[best]), int(ends[best])
     pitch = int(line[len(intervals)] + line[end + 1] - line[end])
     is_static = not intervals[len(intervals) - count :].any()  # a repeated pitch is not a melody
@@ -89,7 +85,7 @@ def _next_pitch(pitches: np.ndarray, times: np.ndarray, joins: bool) -> tuple[in
 class Subject(NamedTuple):
     """The first phrase of a piece.
 
-    events   its strikes and releases (:data:`musictx.tokens.events.EVENT`); steps count from 0
+    events   its note-ons and note-offs (:data:`musictx.tokens.events.EVENT`); steps count from 0
     opening  the pitches of its first onset
     breath   the quantile :data:`BREATH_QUANTILE` of the waits between onsets, in steps
     """
@@ -104,25 +100,22 @@ def subject_of(ids: np.ndarray, table: Vocabulary, step: float) -> Subject | Non
     (earliest, latest) after the first one, the onset after the longest wait begins the next phrase.
     ``None`` if there is no such onset. ``step`` is the length of a step in seconds."""
     events, _ = ev.read(table.as_ids(ids), table)
-    strikes = events[events["action"] == ev.ON]
-    if not len(strikes):
+    note_ons = events[events["action"] == ev.ON]
+    if not len(note_ons):
         return None
-    events["step"] -= strikes["step"][0]
-    times = strikes["step"] - strikes["step"][0]
+    events["step"] -= note_ons["step"][0]
+    times = note_ons["step"] - note_ons["step"][0]
     onsets = times[np.diff(times, prepend=-np.inf) > ONSET_SECONDS / step + 1e-6]
     waits, (earliest, latest) = np.diff(onsets), np.array(PHRASE_SECONDS) / step
     ends = np.flatnonzero((onsets[1:] >= earliest) & (onsets[1:] <= latest))
     if not len(ends):
         return None
     stop = onsets[1 + ends[waits[ends].argmax()]]
-    opening = strikes["pitch"][times < onsets[1]]
+    opening = frozenset(note_ons["pitch"][times < onsets[1]].tolist())
     # The first onset may be spread over several steps; it returns as one.
     events["step"][(events["action"] == ev.ON) & (events["step"] < onsets[1])] = 0
-    return Subject(
-        events[events["step"] < stop],
-        frozenset(opening.tolist()),
-        float(np.quantile(waits, BREATH_QUANTILE)),
-    )
+    breath = float(np.quantile(waits, BREATH_QUANTILE))
+    return Subject(events[events["step"] < stop], opening, breath)
 
 
 class Reprise:
@@ -130,8 +123,8 @@ class Reprise:
 
     The penalty has no effect until the model begins a phrase with the highest note of the subject's
     first onset and with no note outside that onset, :data:`REPRISE_SECONDS` or more after new music
-    began or the subject last returned. Then it forbids all ids but the subject's notes and waits,
-    and velocities, until the subject is complete. Notes that sounded before are released.
+    began or the subject last returned. Then it forbids all ids but those of the subject, with any
+    velocities, until the subject is complete. Notes that sounded before are released.
 
     primer  the ids of the primer; if they are too short for a subject, new music completes it
     """
@@ -141,7 +134,7 @@ class Reprise:
         self.subject = subject_of(primer, table, self.step)
         #: The time since which the subject has been absent, in seconds.
         self.absent_since: float | None = None
-        #: The next strikes and releases of the subject: (step, whether it is a strike, pitch).
+        #: The next events of the subject: (step, whether it is a note-on, pitch).
         self.due: deque[tuple[int, bool, int]] = deque()
 
     def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
@@ -160,10 +153,10 @@ class Reprise:
         if absence < REPRISE_SECONDS or self.note_events.note_on[ids[-1]] != max(subject.opening):
             return
         recent = state.sounding.recent_onsets()
-        times = np.array([strike.seconds for strike in recent])
+        times = np.array([note.seconds for note in recent])
         gaps = np.append(times[:-1] - times[1:] > ONSET_SECONDS + 1e-6, True)
-        count = int(gaps.argmax()) + 1  # strikes of the last onset
-        onset = {strike.pitch for strike in recent[:count]}
+        count = int(gaps.argmax()) + 1  # the number of notes in the last onset
+        onset = {note.pitch for note in recent[:count]}
         if count == len(recent) or not onset <= subject.opening:
             return
         if times[count - 1] - times[count] < subject.breath * self.step - 1e-6:
@@ -186,9 +179,10 @@ class Reprise:
         event is due."""
         now = round(state.seconds / self.step)
         while self.due:
-            step, is_strike, pitch = self.due[0]
-            token = self.table.id("note_on" if is_strike else "note_off", pitch)
-            if step == now and (token == ids[-1] or not (is_strike or state.allowed()[token])):
+            step, is_note_on, pitch = self.due[0]
+            token = self.table.id("note_on" if is_note_on else "note_off", pitch)
+            # An event is written, or a note-off is not possible since the note no longer sounds.
+            if step == now and (token == ids[-1] or not (is_note_on or state.allowed()[token])):
                 self.due.popleft()
                 continue
             self.absent_since = state.seconds
@@ -200,7 +194,7 @@ class Reprise:
                 token = self.table.id("time_shift", min(step - now, longest))
             nats = np.full(self.table.size, np.inf)
             nats[token] = 0.0
-            if is_strike and step == now:
+            if is_note_on and step == now:
                 nats[self.note_events.describes_note] = 0.0
             return nats
         return None

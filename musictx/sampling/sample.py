@@ -9,8 +9,8 @@ import numpy as np
 
 from musictx.notes import Score
 
-#: What ended a piece: a requested length in seconds or tokens, ``eos`` drawn by the model, tokens
-#: without passing time, the user (Ctrl-C), or the end of the melody that it accompanies.
+#: What ended a piece: the requested length in seconds or bars (``seconds``) or in tokens, ``eos``
+#: drawn by the model, tokens without passing time, the user (Ctrl-C), or the end of the melody.
 Ended = Literal["seconds", "tokens", "model", "stuck", "interrupted", "melody"]
 
 
@@ -21,8 +21,8 @@ class Sample:
     score    the music, with the primer if requested
     seam     the time at which the new music begins, in seconds of ``score``; 0.0 if ``score`` does
              not include a primer
-    ids      (n,) uint16, the new ids of a continuation; empty if the piece was composed around
-             given notes or for given chords, as new songs are
+    ids      (n,) uint16, the new ids of a continuation; empty for infilling, accompaniments and new
+             songs
     notes    the number of new notes
     seconds  the length of the new music
     ended    why the piece ended

@@ -14,10 +14,11 @@ from musictx.tokens.tokenizer import Tokenizer
 class Steering:
     """The controls of a piece.
 
-    levels    the level of each control token, 0 for any; None for a model without control tokens
-    targets   {control: target of its feedback}; density is per second of the ids, 0 for no feedback
-    parts     bar tokens: the parts whose notes are measured; None: all parts
-    usual_density  bar tokens: the target if ``targets`` has no density; None: any density
+    levels    the level of each control token, 0 for any; ``None``: the model has no control tokens
+    targets   {control: target of its feedback}; density is in notes per second of the ids, 0 for no
+              feedback
+    parts     bar tokens: the parts whose notes are measured; ``None``: all parts
+    usual_density  bar tokens: the target if ``targets`` has no density; ``None``: any density
     """
 
     levels: tuple[int, ...] | None = None
@@ -27,8 +28,7 @@ class Steering:
 
 
 def has_controls(tokenizer: Tokenizer) -> bool:
-    """Whether ``tokenizer`` has control tokens. Models need them to be steered, to fill gaps and to
-    accompany."""
+    """Whether ``tokenizer`` has control tokens, which models need to fill gaps and to accompany."""
     return controls.STREAM in tokenizer.vocabulary.kinds
 
 

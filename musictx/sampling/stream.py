@@ -29,10 +29,10 @@ from musictx.tokens.vocab import EOS
 class Stream(Iterator[Event]):
     """An iterator of events. :meth:`close`, or the end of its ``with`` block, stops it.
 
-    request   only its ``sampling`` and ``seconds`` are used; at the end of ``seconds`` all sounding
-              notes end (``None``: the stream runs until it is closed)
+    request   only its ``sampling`` and ``seconds`` are used; after ``seconds`` all sounding notes
+              end (``None``: the stream runs until it is closed)
     context   the number of ids that the model attends to; by default the context of the model. It
-              may be set while the stream runs. A smaller context is faster.
+              may be set while the stream runs; a smaller context is faster
     drawn     the number of ids so far, including those of the primer
 
     The other arguments are those of :func:`musictx.sampling.composer.continuations`. Raises
@@ -124,7 +124,7 @@ class Stream(Iterator[Event]):
     def _advance(self) -> None:
         """Draw one id and append its events; at the end of the music, end the sounding notes."""
         token = next(self._drawing, EOS)
-        row, until = self._region.row, self._region.until
+        row, end = self._region.row, self._region.ids_end()
         if token != EOS:
             self._ids.append(token)
             self.drawn += 1
@@ -132,7 +132,7 @@ class Stream(Iterator[Event]):
             if not row.done:
                 return
         seconds = row.state.seconds
-        self._emitter.stop(seconds if until is None else min(until, seconds))
+        self._emitter.stop(seconds if end is None else min(end, seconds))
         self._is_closed = True
 
     def _finish(self, notes: np.ndarray) -> np.ndarray:

@@ -22,8 +22,8 @@ LEAST_SECONDS = 0.005
 
 
 def excerpt_begin(score: Score, seconds: float) -> float:
-    """The time at which to cut ``score`` for an excerpt from ``seconds`` on: the last bar line at
-    or before ``seconds`` if the piece keeps to its beats, else ``seconds``."""
+    """The time at which an excerpt of ``score`` from ``seconds`` on begins: the last bar line at or
+    before ``seconds`` if the notes are on a grid (:func:`on_grid`), else ``seconds``."""
     if not on_grid(score):
         return seconds
     quarters = score.beats.quarters(seconds)
@@ -31,8 +31,8 @@ def excerpt_begin(score: Score, seconds: float) -> float:
 
 
 def on_grid(score: Score) -> bool:
-    """Whether the notes of ``score`` lie on the sixteenths or the eighth triplets of its tempo map.
-    ``False`` without a tempo map or with fewer than four notes."""
+    """Whether the notes of ``score`` begin on the sixteenths or the eighth triplets of its tempo
+    map. ``False`` without a tempo map or with fewer than four notes."""
     if not len(score.tempos) or len(score) < 4:
         return False
     beats = score.beats
@@ -57,7 +57,7 @@ def _snap(
     notes: np.ndarray, beats: Beats, lines: int, first: float = -np.inf, last: float = np.inf
 ) -> np.ndarray:
     """``notes`` with starts and ends moved to the nearest of ``lines`` lines per quarter note.
-    Starts lie on the lines numbered ``first`` to ``last``; ends are at least one line later."""
+    Starts are limited to the lines ``first`` to ``last``; ends are at least one line later."""
     notes = notes.copy()
     start = np.clip(np.round(beats.quarters(notes["start"]) * lines), first, last)
     end = np.maximum(np.round(beats.quarters(notes["end"]) * lines), start + 1)
@@ -68,13 +68,13 @@ def _snap(
 def move_into_range(
     notes: np.ndarray, score: Score, grid: str, begin: float, end: float
 ) -> np.ndarray:
-    """``notes`` moved, if rounding requires it, so that begin <= start < end (seconds). If lines of
-    ``grid`` lie in this range, starts are not moved beyond the first and last of them."""
+    """``notes`` shifted, where necessary, so that begin <= start < end (seconds). If lines of
+    ``grid`` lie in this range, starts are limited to the first and last of them."""
     first, last = begin, max(begin, end - LEAST_SECONDS)
     if grid != "none":
         lines, beats = GRIDS[grid], score.beats
-        low, high = (beats.quarters(at) * lines for at in (begin, end))
-        first_line, last_line = np.ceil(low - 1e-6), np.ceil(high - 1e-6) - 1
+        first_line, stop_line = (np.ceil(beats.quarters(t) * lines - 1e-6) for t in (begin, end))
+        last_line = stop_line - 1
         if first_line <= last_line:
             first = max(beats.seconds(first_line / lines), begin)
             last = beats.seconds(last_line / lines)
@@ -92,13 +92,13 @@ def snap_to_ticks(notes: np.ndarray, score: Score, begin: float, end: float) -> 
     if not lines:
         return notes
     beats = dataclasses.replace(score, pulse=None).beats
-    first, last = (np.ceil(beats.quarters(np.array([begin, end])) * lines - 1e-6)).tolist()
-    return _snap(notes, beats, lines, first, max(first, last - 1))
+    first, stop = (np.ceil(beats.quarters(t) * lines - 1e-6) for t in (begin, end))
+    return _snap(notes, beats, lines, first, max(first, stop - 1))
 
 
 def cut(score: Score, until: float) -> Score:
-    """``score`` with only the notes and pedals that begin before ``until`` seconds. The result has
-    no ``file``, since the file of ``score`` has later events."""
+    """``score`` with only the notes and pedals that begin before ``until`` seconds, and without
+    ``file``, since the file of ``score`` has later events."""
     return dataclasses.replace(
         score,
         file=b"",
@@ -110,8 +110,8 @@ def cut(score: Score, until: float) -> Score:
 def join(score: Score, old: np.ndarray, new: np.ndarray, seam: float) -> Score:
     """``score`` with the notes ``new`` added and its pedals cut at ``seam`` seconds.
 
-    old  the notes of ``score`` decoded from the ids. A note that sounds at the seam gets the end of
-         its decoded note, which the model has chosen
+    ``old`` are the notes of ``score`` decoded from the ids. A note that sounds at the seam gets the
+    end of its decoded note, which the model has chosen.
     """
     notes = score.notes.copy()
     for i, note in enumerate(notes):
@@ -128,8 +128,8 @@ def join(score: Score, old: np.ndarray, new: np.ndarray, seam: float) -> Score:
 
 
 def excerpt(score: Score, notes: np.ndarray, begin: float) -> Score:
-    """``score`` with ``notes`` in place of its notes and without pedals; time counts from ``begin``
-    (seconds), at which earlier notes begin."""
+    """``score`` with ``notes`` instead of its notes and without pedals. Time counts from ``begin``
+    (seconds); notes that begin earlier are moved there."""
     notes = notes.copy()
     notes["start"] = np.maximum(notes["start"], begin)
     return dataclasses.replace(score, notes=notes, pedals=score.pedals[:0]).shifted(-begin)
@@ -139,13 +139,13 @@ def assign_tracks(
     new: np.ndarray, score: Score, tokenizer: Tokenizer, among: Collection[int] | None = None
 ) -> np.ndarray:
     """The notes ``new`` on the tracks of ``score``, the piece that they continue, or only on its
-    tracks ``among``. Velocities are the median of the score if tokens have none.
+    tracks ``among``. If tokens have no velocities, notes get the median velocity of the score.
 
     If tokens are interleaved voices and there are as many pitched tracks, the highest voice goes to
     the highest track, and so on. Any other note goes to the track with the nearest mean pitch among
-    the tracks that have its program at that time, or else at any time (among all tracks of its
-    kind, pitched or drums, if tokens have no programs), or to a new track if there is none. A note
-    on an existing track gets the program that the track has at that time.
+    the tracks that have its program at that time, or else at any time, or to a new track if there
+    is none; without programs in the tokens, among all pitched or all drum tracks. A note on an
+    existing track gets the program that the track has at that time.
     """
     new = new.copy()
     notes = score.notes

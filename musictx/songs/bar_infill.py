@@ -106,7 +106,7 @@ class BarInfill(Infill):
         self.begin, stop = grid.steps(begin, end)
         self.stop = max(stop, self.begin + 1)
         self.bar, self.done = self._bar_of(self.begin), False
-        self.here = int(self.lines[self.bar])
+        self.step = int(self.lines[self.bar])
         self.composed = slice(self.bar, self._bar_of(self.stop - 1) + 1)
         first = int(np.abs(self.lines - self.begin).argmin())  # after a pick-up, if any
         times = [time for time, _ in without_chords(music).markers]
@@ -188,7 +188,7 @@ class BarInfill(Infill):
     def finish_notes(self, notes: np.ndarray) -> np.ndarray:
         return self.clock.notes_in_seconds(notes)
 
-    def written(self) -> np.ndarray:
+    def ids_so_far(self) -> np.ndarray:
         return self.piece
 
     # ---------------------------------------------------------------------------------- composing
@@ -245,7 +245,7 @@ class BarInfill(Infill):
         stop = len(self.row.piece) - len(self.row.piece) % FIELDS_PER_NOTE  # of complete groups
         self.piece = np.concatenate([self.piece, np.array(self.row.piece[:stop], np.int64)])
         self.bar, self.done = self.row.bar, self.row.done
-        self.here = int(self.lines[self.bar])
+        self.step = int(self.lines[self.bar])
 
     # ---------------------------------------------------------------------------------- penalties
 

@@ -26,7 +26,7 @@ from musictx.sampling.continuation import end_time
 from musictx.sampling.events import Event, emit_all
 from musictx.sampling.idiom import Idiom
 from musictx.sampling.penalties import pitch_classes, pitch_set
-from musictx.sampling.primer import NOTHING, Plan, Primer
+from musictx.sampling.primer import NO_PRIMER, Plan, Primer
 from musictx.sampling.sample import Sample
 from musictx.songs.chord_estimation import draw, draw_repeats, tonic
 from musictx.songs.chord_sheet import with_markers
@@ -50,7 +50,7 @@ def new_piece(
     progress  called with the seconds composed so far
     on_event  called whenever a note begins or ends
     """
-    pitches = pitch_set(request.sampling, NOTHING, bundle.tokenizer)  # raises for key=auto
+    pitches = pitch_set(request.sampling, NO_PRIMER, bundle.tokenizer)  # raises for key=auto
     random, clock = np.random.default_rng([*seed]), plan.score.beats
     primer, end = Primer(plan=plan), USUAL_SECONDS
     if (ids_end := end_time(request, bundle.tokenizer, primer)) is not None:
@@ -163,7 +163,7 @@ def _key(request: GenerateConfig) -> int | None:
     if sampling.key is None and sampling.scale is None:
         return None
     keynote, _ = scales.key(sampling.key or "C", "sampling.key")
-    classes, major = pitch_classes(sampling, NOTHING), np.array(scales.SCALES["major"])
+    classes, major = pitch_classes(sampling, NO_PRIMER), np.array(scales.SCALES["major"])
     tonics = [(keynote + interval) % 12 for interval in (0, 3, *range(12))]
     return max(tonics, key=lambda tonic: classes[(tonic + major) % 12].sum())
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from musictx.notes import DRUMS
-from musictx.sampling.constants import REPETITION_GAIN, REPETITION_STRIKES, REQUESTED_GAIN
+from musictx.sampling.constants import REPETITION_GAIN, REPETITION_NOTES, REQUESTED_GAIN
 from musictx.sampling.constraints import Penalty, RowPenalty, forbidding
-from musictx.sampling.penalties import feedback, polyphony_error, window
+from musictx.sampling.penalties import feedback, polyphony_error, window_seconds
 from musictx.sampling.steer import Steering
 from musictx.songs.bar_codec import REPEATS, part_id
 from musictx.songs.bar_constraint import BarRow
@@ -75,7 +75,7 @@ def bar_end(row: Any) -> int:
 def bar_feedback(row: Any, steering: Steering, chords: bool) -> Nats:
     """Steer towards the targets of ``steering``, as :mod:`musictx.sampling.penalties` does for
     event tokens. The levels are measured on the notes of ``steering.parts`` that began in the last
-    seconds of the tokens (:func:`.window`). If a level is too high, these are penalised (and
+    seconds of the ids (:func:`.window_seconds`). If a level is too high, these are penalised (and
     favoured if it is too low):
 
     density    new notes, by :data:`REQUESTED_GAIN` nats for each note per second too many, fading
@@ -91,7 +91,7 @@ def bar_feedback(row: Any, steering: Steering, chords: bool) -> Nats:
     new notes were penalised, bars would fall silent before they end.
     """
     state: BarState = row.state
-    targets, span, field = steering.targets, window(state.seconds), len(state.group)
+    targets, span, field = steering.targets, window_seconds(state.seconds), len(state.group)
     recent = [*state.recent(span, steering.parts)]
     polyphony = targets.get("polyphony")
     at_once = sum(note.length for note in recent) / PER_SECOND / span
@@ -175,12 +175,12 @@ def favour_parts(state: BarState, targets: Mapping[int, float], since: float) ->
 def same_pitch(row: Any, parts: Collection[int], target: float) -> Nats:
     """Penalise the last pitch of each of ``parts``, as :func:`.event_idiom.repetition` does for
     event tokens. The penalty is :data:`REPETITION_GAIN` nats for each note among the last
-    :data:`REPETITION_STRIKES` of the part that repeats the pitch before it, beyond the share
+    :data:`REPETITION_NOTES` of the part that repeats the pitch before it, beyond the share
     ``target``."""
     state: BarState = row.state
     if len(state.group) != 2 or state.part not in parts:
         return
-    latest = islice(state.recent(np.inf, {state.part}), REPETITION_STRIKES)
+    latest = islice(state.recent(np.inf, {state.part}), REPETITION_NOTES)
     tones = [group.tone for group in latest]
     repeated = sum(one == other for one, other in pairwise(tones))
     nats = REPETITION_GAIN * (repeated - target * len(tones))

@@ -24,7 +24,7 @@ from musictx.model.config import alignment
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.composer import continuations
-from musictx.sampling.primer import NOTHING
+from musictx.sampling.primer import NO_PRIMER
 from musictx.sampling.steer import Steering
 from musictx.tokens.tokenizer import Tokenizer
 from musictx.training import checkpoint
@@ -166,7 +166,7 @@ class Run:
         steering, seeds = Steering(targets=request.controls), [(self.config.seed, 0)]
         card, folder = {"note_limits": self.limits}, self.folder.model
         model = bundle.Bundle(self.model, self.tokenizer, card, folder)
-        ((_, piece),) = continuations(model, [NOTHING], request, seeds=seeds, steering=steering)
+        ((_, piece),) = continuations(model, [NO_PRIMER], request, seeds=seeds, steering=steering)
         return piece.score
 
     def validate_initial_model(self) -> float | None:

@@ -14,7 +14,7 @@ from musictx.config import GenerateConfig, ModelFolder
 from musictx.errors import UserError
 from musictx.likelihood import mutual_information
 from musictx.notes import Score
-from musictx.sampling.primer import NOTHING
+from musictx.sampling.primer import NO_PRIMER
 from musictx.sampling.sample import Sample
 from tests.data.helpers import contents
 from tests.pieces import line
@@ -168,7 +168,7 @@ def test_after_an_interrupt_a_finished_candidate_is_kept_or_the_best_unfinished_
     monkeypatch.setattr(candidates, "coherence", lambda *given: -given[-1].notes)
     request, chosen = GenerateConfig(samples=2, candidates=3), []
     with pytest.raises(KeyboardInterrupt):
-        chosen.extend(candidates.choose_best(None, composed(), [NOTHING], request))
+        chosen.extend(candidates.choose_best(None, composed(), [NO_PRIMER], request))
     assert [(number, sample.notes) for number, sample in chosen] == [(1, 1), (3, 3)]
 
 
@@ -178,7 +178,7 @@ def test_halves_of_a_new_piece_begin_with_whole_steps_and_a_bar_has_none(monkeyp
     for name, options in (("song", {"bars": 1}), ("chorale", {"tokens": 132})):
         model = bundle.load(shipped.models()[name])
         (piece,) = musictx.generate(model, **options, seed=4)
-        assert (candidates.coherence(model, NOTHING, piece) == 0) == (name == "song")
+        assert (candidates.coherence(model, NO_PRIMER, piece) == 0) == (name == "song")
     assert [len(call.args[1]) % 4 for call in information.call_args_list] == [0]
 
 

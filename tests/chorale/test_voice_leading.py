@@ -13,7 +13,7 @@ from musictx.chorale.rules import PartialPieces, fault_costs
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import SamplingConfig
 from musictx.sampling.idiom import idiom_of
-from musictx.sampling.primer import NOTHING
+from musictx.sampling.primer import NO_PRIMER
 from musictx.tokens.vocab import BOS, CUT
 from tests.chorale.parts import chords, grids, pieces, small_model
 from tests.sampling.pieces import continue_each
@@ -184,7 +184,7 @@ def test_each_fault_is_penalised_by_the_strength_of_the_rules():
 def test_a_piece_that_the_model_ends_closes():
     tokenizer = ChoraleTokenizer(low=60, high=67)
     pieces = continue_each(
-        small_model(tokenizer), tokenizer, [NOTHING] * 4, seconds=60.0, end="model",
+        small_model(tokenizer), tokenizer, [NO_PRIMER] * 4, seconds=60.0, end="model",
         seeds=[(0, i) for i in range(4)], sampling=SamplingConfig(top_p=1.0, rules=0.0),
     )  # fmt: skip
     ended = [piece for piece in pieces if piece.ended == "model"]

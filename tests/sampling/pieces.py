@@ -11,7 +11,7 @@ from musictx.data.statistics import CorpusStats
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import composer
-from musictx.sampling.primer import NOTHING
+from musictx.sampling.primer import NO_PRIMER
 from musictx.sampling.steer import Steering
 from musictx.tokens.build import build
 from tests.pieces import of
@@ -49,7 +49,7 @@ def make(tokenizer, context=32, seed=0, position=None, **toward):
     return model
 
 
-def region(primer=NOTHING, *, sampling=None, stats=None, targets=None, seed=(0, 0)):
+def region(primer=NO_PRIMER, *, sampling=None, stats=None, targets=None, seed=(0, 0)):
     """What an idiom reads of a :class:`musictx.sampling.region.Region`."""
     return SimpleNamespace(
         primer=primer,
@@ -84,7 +84,7 @@ def continue_each(model, tokenizer, primers, **more):
 def continue_music(model, tokenizer, primer=None, *, seconds=3.0, samples=1, seed=0, **more):
     """``samples`` continuations of one primer."""
     seeds = [(seed, number) for number in range(samples)]
-    primers = [primer or NOTHING] * samples
+    primers = [primer or NO_PRIMER] * samples
     return continue_each(model, tokenizer, primers, seconds=seconds, seeds=seeds, **more)
 
 

@@ -11,7 +11,7 @@ from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.sampling import cadence, composer, continuation
 from musictx.sampling.idiom import idiom_of
-from musictx.sampling.primer import NOTHING, encode_primer
+from musictx.sampling.primer import NO_PRIMER, encode_primer
 from musictx.tokens.build import build
 from musictx.tokens.vocab import EOS
 from tests.pieces import of
@@ -106,7 +106,7 @@ def test_an_interrupt_gives_what_there_is_of_each_piece(piano, monkeypatch):
         if len(calls) == 40:
             raise KeyboardInterrupt
 
-    given = make(piano), piano, [NOTHING] * 2
+    given = make(piano), piano, [NO_PRIMER] * 2
     pieces = continuations(*given, seconds=50.0, seeds=seeds, progress=stop)
     for number in range(2):
         found, sample = next(pieces)
@@ -193,9 +193,9 @@ def test_a_new_piece_of_events_comes_to_a_close_if_it_has_time_and_a_continuatio
     piano, length, end
 ):
     request, idiom = GenerateConfig(**length), idiom_of(piano)
-    assert idiom.with_defaults(request, [NOTHING]).end == end
+    assert idiom.with_defaults(request, [NO_PRIMER]).end == end
     assert idiom.with_defaults(request, [encode_primer(piano, TUNE)]).end == "cut"
-    chosen = idiom.with_defaults(GenerateConfig(**length, end="model"), [NOTHING])
+    chosen = idiom.with_defaults(GenerateConfig(**length, end="model"), [NO_PRIMER])
     assert chosen.end == "model"
 
 

@@ -78,9 +78,8 @@ def test_draws_follow_the_distribution():
 def test_generation_uses_evaluation_mode_and_gives_the_mode_back():
     model = make().train()
     modes = []
-    handle = model.register_forward_hook(
-        lambda m, a, o: modes.append((m.training, o.requires_grad))
-    )
+    record = lambda m, _, output: modes.append((m.training, output.requires_grad))  # noqa: E731
+    handle = model.register_forward_hook(record)
     first = run(model, [BOS], max_tokens=10)
     handle.remove()
     assert set(modes) == {(False, False)}

@@ -16,7 +16,7 @@ from musictx.sampling import engine, penalties
 from musictx.sampling.constraints import GrammarConstraint, GrammarRow, to_batch
 from musictx.sampling.event_idiom import silence, sustain
 from musictx.sampling.idiom import idiom_of
-from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
+from musictx.sampling.primer import NO_PRIMER, Plan, Primer, encode_primer
 from musictx.tokens.build import build
 from musictx.tokens.controls import measure_controls
 from musictx.tokens.performance import PerformanceTokenizer
@@ -150,7 +150,7 @@ def test_auto_is_the_scale_of_each_primer(piano):
     white = {0, 2, 4, 5, 7, 9, 11}
     assert classes == [white, {2, 4, 6, 7, 9, 11, 1}, white]
     with pytest.raises(UserError, match="expected a primer"):
-        penalties.pitch_set(SamplingConfig(key="auto"), NOTHING, piano)
+        penalties.pitch_set(SamplingConfig(key="auto"), NO_PRIMER, piano)
     tune = of(*[(i / 4, i / 4 + 0.2, 62 + c) for i, c in enumerate((0, 4, 7, 4, 0, 4, 7, 0))])
     options = {"seconds": 4.0, "sampling": SamplingConfig(scale="pentatonic")}  # of the key, D
     (sample,) = continue_music(make(piano), piano, encode_primer(piano, tune), **options)

@@ -30,6 +30,13 @@ def test_a_primer_in_seconds_keeps_no_event_after_them(piano, seconds):
     assert piano.encode(TUNE)[: len(primer.ids)].tolist() == primer.ids.tolist()
 
 
+@pytest.mark.parametrize("name", ["chorale", "notes"])
+def test_a_primer_in_seconds_ends_after_a_whole_step_or_note(name):
+    primer = encode_primer(build(name), TUNE.with_notes(TUNE.notes[::4]), seconds=2.3)
+    assert len(primer.ids) % build(name).align == 0
+    assert rows(primer.score) == rows(TUNE.notes[:12:4])
+
+
 def test_a_primer_without_a_usable_note_is_refused_with_the_reason(piano):
     drums = TUNE.notes.copy()
     drums["drum"] = True
@@ -37,12 +44,12 @@ def test_a_primer_without_a_usable_note_is_refused_with_the_reason(piano):
         encode_primer(piano, Score(notes=drums), name="song.mid")
     with pytest.raises(UserError, match=r"none of its 1 notes .*48\.\.84"):
         encode_primer(piano, of((0, 1, 20)))
-    with pytest.raises(UserError, match="holds no notes"):
+    with pytest.raises(UserError, match="the file has no notes"):
         encode_primer(piano, Score())
     with pytest.raises(UserError, match=r"^song.mid: 5 notes sound at once"):
         encode_primer(build("chorale"), of(*((0, 1, 60 + i) for i in range(5))), name="song.mid")
     from_beat_3 = Score(notes=TUNE.notes, tempos=[(0.0, 120.0)]).shifted(1.0)
-    with pytest.raises(UserError, match=r"primer_seconds=0.5.* have no note; choose a longer time"):
+    with pytest.raises(UserError, match=r"no note in its first 0.5 s; choose a longer primer"):
         encode_primer(build(name="notes"), from_beat_3, seconds=0.5)
 
 
@@ -54,6 +61,7 @@ def test_the_model_reads_the_end_of_primers_as_long_as_the_shortest():
     assert prompts(pasts, 3).tolist() == [[CUT, 11, 12], [CUT, 23, 24]]
     broken_off = [np.arange(10, 21)]  # in the midst of the third group of four
     assert prompts(broken_off, 9, 4).tolist() == [[CUT, *range(14, 21)]]
+    assert prompts(broken_off, 3, 4).tolist() == [[CUT]], "no room for whole groups"
 
 
 def test_a_row_of_the_shortest_primer_does_not_depend_on_the_others(piano):
@@ -126,9 +134,8 @@ def test_quantised_notes_stand_on_the_nearest_lines(tempos, grid, data):
     clock = Score(tempos=tempos).beats
     start = data.draw(st.floats(0, 20))
     end = start + data.draw(st.floats(0, 3))
-    (note,) = timeline.quantise(
-        np.array([(start, end, 60, 80, 0, False, 0)], NOTE), Score(tempos=tempos), grid
-    )
+    note = np.array([(start, end, 60, 80, 0, False, 0)], NOTE)
+    (note,) = timeline.quantise(note, Score(tempos=tempos), grid)
     lines = {"16": 4, "8": 2, "8t": 3}[grid]
     first, last = (clock.quarters(note[name]) * lines for name in ("start", "end"))
     assert first == pytest.approx(round(first), abs=1e-5)
@@ -170,9 +177,8 @@ def new(*notes):
 
 def test_a_new_note_goes_to_a_track_that_has_its_program_at_that_time():
     """Track 0 has program 0 from 0 s and 48 from 5 s on; track 1, an octave lower, has 48."""
-    piece = of(
-        (0, 1, 72, 80, 0, False, 0), (5, 6, 72, 80, 48, False, 0), (0, 9, 60, 80, 48, False, 1)
-    )  # fmt: skip
+    rows = [(0, 1, 72, 80, 0, False, 0), (5, 6, 72, 80, 48, False, 0), (0, 9, 60, 80, 48, False, 1)]
+    piece = of(*rows)
     early, late = new((73, 48, False, 0)), new((73, 48, False, 0))
     early["start"], kinds = 2, ("pitch", "program")
     for note, track in ((early, 1), (late, 0)):
@@ -197,9 +203,5 @@ def test_new_notes_go_to_the_track_whose_notes_lie_nearest():
     assert found["program"].tolist() == [33, 12]
     assert found["velocity"].tolist() == [70] * 2  # tokens without velocities
     # No drums there: they get a track of their own, and so does what has no track to go to.
-    assert assign_tracks(notes, given_on((4, 60, 0, False)), tokens())["track"].tolist() == [
-        4,
-        4,
-        5,
-    ]
-    assert assign_tracks(notes, Score(), tokens())["track"].tolist() == [0, 0, 0]
+    for piece, expected in ((given_on((4, 60, 0, False)), [4, 4, 5]), (Score(), [0, 0, 0])):
+        assert assign_tracks(notes, piece, tokens())["track"].tolist() == expected

@@ -33,14 +33,10 @@ def test_a_theme_that_the_window_of_the_piano_has_left_is_found():
     notes += [(start + 0.01, end, one - 12) for start, end, one in notes[:20]]  # below the line
     primer = encode_primer(PIANO, of(*sorted(notes)))
     assert len(primer.ids) > 4096 + 200  # as the piano's window is, and its theme before it
-    costs = nats(
-        MelodyRepetition(PIANO.note_events),
-        PIANO.grammar(primer.ids),
-        PIANO.vocabulary.size,
-        primer.ids,
-    )
-    expected = np.zeros(PIANO.vocabulary.size)
-    expected[PIANO.vocabulary.id("note_on", theme[11])] = -MELODY_GAIN * INTERVALS_COMPARED
+    table, state = PIANO.vocabulary, PIANO.grammar(primer.ids)
+    costs = nats(MelodyRepetition(PIANO.note_events), state, table.size, primer.ids)
+    expected = np.zeros(table.size)
+    expected[table.id("note_on", theme[11])] = -MELODY_GAIN * INTERVALS_COMPARED
     np.testing.assert_allclose(costs, expected)
 
 
@@ -60,8 +56,7 @@ def a_piece(seed, count=40):
 
 
 def phrase_of(notes):
-    """Oracle: the notes before the onset after the longest wait, by loops; the onsets, and the
-    stop."""
+    """Oracle: the notes before the onset after the longest wait; the onsets, and the stop."""
     onsets = sorted({start for start, _, _ in notes})
     best = None
     for before, onset in pairwise(onsets):
@@ -133,9 +128,8 @@ def test_after_its_first_note_the_subject_returns_note_for_note(seed, same):
     assert subject <= again
     assert {pitch for _, _, pitch in again - subject} <= {held}
     assert not any(strikes for _, strikes, _ in again - subject)
-    assert reprise(GrammarRow(PIANO.grammar(ids)), np.array([BOS, *ids])) is None, (
-        "it was left just now"
-    )
+    row = GrammarRow(PIANO.grammar(ids))
+    assert reprise(row, np.array([BOS, *ids])) is None, "it was left just now"
 
 
 def test_a_first_onset_that_is_spread_over_steps_is_struck_once():

@@ -17,7 +17,7 @@ from musictx.sampling.constants import (
     LOUDNESS_GAIN,
     REGISTER_GAIN,
     REPETITION_GAIN,
-    REPETITION_STRIKES,
+    REPETITION_NOTES,
     REQUESTED_GAIN,
 )
 from musictx.sampling.constraints import GrammarRow, RowConstraint
@@ -108,7 +108,7 @@ def test_a_tune_that_stays_on_one_pitch_is_penalised_for_it(notes):
         state.advance(place)
         state.advance(program)
         expected = np.zeros(TABLE.size)
-        last = tune[-REPETITION_STRIKES:]
+        last = tune[-REPETITION_NOTES:]
         excess = sum(a == b for a, b in pairwise(last)) - target * len(last)
         if part == 5 and excess > 0:
             expected[lowest + last[-1]] = REPETITION_GAIN * excess

@@ -16,7 +16,7 @@ from musictx.notes import DRUMS
 from musictx.sampling.constants import MOST_ALIKE
 from musictx.sampling.constraints import GrammarRow
 from musictx.sampling.idiom import idiom_of
-from musictx.sampling.primer import NOTHING, Plan, Primer
+from musictx.sampling.primer import NO_PRIMER, Plan, Primer
 from musictx.sampling.sample import Sample
 from musictx.shipped import examples
 from musictx.songs import bar_infill, form, idiom, new_pieces, repeats
@@ -389,7 +389,7 @@ def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
         share = count / total
         assert abs(drawn[tuple(some)] / 1000 - share) < 5 * np.sqrt(share / 1000)
     asked = Primer(plan=Plan(parts=(33,)))
-    assert its.choose_parts(region(stats=stats, sampling=SamplingConfig(habits=False))) is NOTHING
+    assert its.choose_parts(region(stats=stats, sampling=SamplingConfig(habits=False))) is NO_PRIMER
     assert its.choose_parts(region(asked, stats=stats)) is asked
 
 
