@@ -25,7 +25,7 @@ from musictx.config.checks import create, import_class
 from musictx.config.corpus import CORPORA
 from musictx.data.shards import SPLITS
 from musictx.errors import ConfigError, UserError, shown
-from musictx.folders import FileEntry, is_below, walk, walk_several
+from musictx.folders import FileEntry, outermost_folders, walk, walk_several
 from musictx.formats import SUFFIXES
 from musictx.notes import Score
 from musictx.tokens.tokenizer import Tokenizer
@@ -203,13 +203,11 @@ class Folder:
 def _prefixes(roots: list[Path]) -> dict[Path, str]:
     """Folder -> the prefix of the names of its files: "NAME/", or "" for a single folder. Sorted by
     name, without duplicates and without folders within other folders."""
-    by_path = {root.resolve(): root for root in roots}
-    paths = [str(path) for path in by_path]
-    outermost = [path for path in by_path if not is_below(str(path), paths)]
-    if len(outermost) == 1:
-        return {by_path[outermost[0]]: ""}
+    by_path = {Path(path): root for path, root in outermost_folders(roots).items()}
+    if len(by_path) == 1:
+        return dict.fromkeys(by_path.values(), "")
     prefixes: dict[Path, str] = {}
-    for path in sorted(outermost, key=lambda path: (path.name, path)):
+    for path in sorted(by_path, key=lambda path: (path.name, path)):
         name, number = path.name, 1
         while f"{name}/" in prefixes.values():
             number += 1
