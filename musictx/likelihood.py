@@ -54,7 +54,7 @@ def log_likelihood(bundle: Bundle, score: Score) -> Likelihood:
     return Likelihood(ids, nats, float(nats.sum()))
 
 
-def mutual_information(bundle: Bundle, past: np.ndarray, new: np.ndarray) -> float:
+def pointwise_mutual_information(bundle: Bundle, past: np.ndarray, new: np.ndarray) -> float:
     """Compute the pointwise mutual information of ``past``, the ids at the beginning of a piece,
     and ``new``, the ids that follow them: ln p of ``new`` given ``past``, minus ln p of ``new``
     alone, in nats (Li et al. 2016, "A Diversity-Promoting Objective Function for Neural
@@ -76,7 +76,8 @@ def _nats(bundle: Bundle, ids: np.ndarray, *, begins: bool = True) -> np.ndarray
     with evaluating(model):
         for window in windows([len(ids)], length, stride):
             is_first = begins and window.start == 0
-            batch = collate([make_row(ids[window.start : window.stop], begins=is_first, ends=False)])
+            row = make_row(ids[window.start : window.stop], begins=is_first, ends=False)
+            batch = collate([row])
             _, losses = predictions_and_losses(model, batch.ids, batch.targets)
             nats[window.scored : window.stop] = losses[0, window.scored - window.start :]
     return nats
