@@ -43,8 +43,9 @@ _LARGEST = 2**20
 _TENSOR_NUMBERS = 1000
 #: The numbers that a network may have in tables that are not stored.
 _TABLE_NUMBERS = 10**7
-#: The names in safetensors of dtypes that can be read; I8, too, with a tensor of scales.
-_STORED_DTYPES = ("F32", "F16", "BF16", "F64", "I64", "I32", "BOOL")
+#: The names in safetensors of the dtypes that are read: of weights, which may also be I8 with a
+#: tensor of scales, and of tensors that are not floats in the network.
+_FLOAT_DTYPES, _OTHER_DTYPES = ("F32", "F16", "BF16", "F64"), ("I64", "I32", "BOOL")
 
 
 class Stored(NamedTuple):
@@ -207,9 +208,10 @@ def check_tensors(expected: Mapping[str, Tensor], stored: Mapping[str, Stored], 
     shapes = {name: tensor.shape for name, tensor in stored.items()}
     for name, (shape, dtype) in stored.items():
         scales = stored.get(name + SCALES)
+        is_float = name not in expected or expected[name].is_floating_point()
         if dtype == "I8" and len(shape) > 1 and scales and scales.shape == shape[:-1]:
             shapes.pop(name + SCALES, None)
-        elif dtype not in _STORED_DTYPES:
+        elif dtype not in (_FLOAT_DTYPES if is_float else _OTHER_DTYPES):
             raise UserError(f"{path}: {name} holds {dtype}, expected floats, or I8 with scales")
     for name in sorted(expected.keys() | shapes.keys()):
         stored_shape = shapes.get(name)
