@@ -80,7 +80,7 @@ def test_the_card_is_data_and_text(folder):
     text = (folder / "CARD.md").read_text()
     for words in ("# Small tunes", "Six melodies.", "tunes", "1.25", "CC0", __version__):
         assert words in text
-    assert sorted(p.name for p in folder.iterdir()) == sorted(bundle.FILES)
+    assert sorted(p.name for p in folder.iterdir()) == sorted(shipped.FILES)
     assert len({p.stat().st_mode & 0o777 for p in folder.iterdir()}) == 1
 
 
