@@ -17,7 +17,7 @@ from musictx.hydra_config import compose
 from musictx.model.transformer import MusicTransformer
 from musictx.training import muon
 from musictx.training.muon import Muon, orthogonal
-from musictx.training.optimizer import build_optimizer, multiplier, parameter_groups
+from musictx.training.optimizer import build_optimizer, lr_factor, parameter_groups
 from tests.untrained import network
 
 
@@ -177,12 +177,12 @@ def test_the_rate_rises_and_then_follows_its_formula(total, warmup, kind):
         share = min(max(done - peak, 0) / max(total + 1 - peak, 1), 1.0)
         fall = {"cosine": 0.5 + 0.5 * math.cos(math.pi * share), "rsqrt": (peak / done) ** 0.5}
         want = done / peak if done < peak else fall.get(kind, 1.0)
-        assert multiplier(done - 1, total=total, warmup=warmup, kind=kind) == pytest.approx(want)
+        assert lr_factor(done - 1, total=total, warmup=warmup, kind=kind) == pytest.approx(want)
 
 
 def test_by_the_clock_the_rise_ends_after_its_steps_or_a_tenth_of_the_time():
     def rate(step, time_used, warmup=100, kind="cosine"):
-        return multiplier(step, total=-1, warmup=warmup, kind=kind, time_used=time_used)
+        return lr_factor(step, total=-1, warmup=warmup, kind=kind, time_used=time_used)
 
     assert rate(0, 0.0) == pytest.approx(0.01)
     for step, share in ((99, 0.001), (3, 0.1)):
