@@ -159,8 +159,9 @@ class LitMusicTransformer(pl.LightningModule):
         gradient_clip_algorithm: str | None = None,
     ) -> None:
         by_value = gradient_clip_algorithm == "value"
-        has_max_norm = gradient_clip_val and not by_value
-        max_norm = gradient_clip_val if has_max_norm else math.inf  # inf: only measure the norm
+        max_norm = math.inf  # the norm is only measured
+        if gradient_clip_val and not by_value:
+            max_norm = gradient_clip_val
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), max_norm)
         # Reading the norm waits for the GPU, so there it is checked only in logged steps.
         trainer: Any = self.trainer
