@@ -26,8 +26,14 @@ TIMED_WARMUP_SHARE = 0.1
 
 def optimizer_options(config: TrainConfig, width: int) -> dict[str, Any]:
     """``config.optim`` as a dict. ``lr=None`` is replaced by the default learning rate, and the
-    warm-up is shortened to :data:`WARMUP_SHARE` of the steps if it is longer."""
+    warm-up is shortened to :data:`WARMUP_SHARE` of the steps if it is longer. Raises
+    ``ConfigError`` for AdamW with a precision of 16-true."""
     optim, steps = dataclasses.asdict(config.optim), config.trainer.max_steps
+    if config.trainer.precision == "16-true" and ":" not in optim["name"]:
+        raise ConfigError(
+            "trainer.precision=16-true: AdamW cannot train float16 weights, since its epsilon is 0 "
+            "in float16; use 16-mixed"
+        )
     if optim["lr"] is None:
         share = 1.0 if config.init is None else FINE_TUNING_SHARE
         optim["lr"] = share * default_learning_rate(width)
