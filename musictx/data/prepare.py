@@ -28,7 +28,7 @@ from musictx.data import corpora, encode, shards, workers
 from musictx.data.corpora import Corpus, Item, digest
 from musictx.data.encode import Encoded, LeftOut
 from musictx.data.shards import Piece, Shards, Writer, by_split
-from musictx.errors import UserError, shown
+from musictx.errors import ReadError, UserError, shown
 from musictx.progress import progress
 from musictx.tokens.build import build
 from musictx.tokens.tokenizer import Tokenizer
@@ -111,7 +111,7 @@ def _processes(corpus: CorpusConfig, files: int) -> int:
 
 
 def _write(
-    outcomes: Iterable[tuple[Item, Encoded | LeftOut | Exception]],
+    outcomes: Iterable[tuple[Item, Encoded | LeftOut | ReadError]],
     source: Corpus,
     corpus: CorpusConfig,
     align: int,
@@ -132,8 +132,8 @@ def _write(
     files = 0
     for files, (item, outcome) in enumerate(outcomes, 1):
         show(files)
-        if isinstance(outcome, Exception):
-            outcome = encode.failed(item, outcome, corpus.limits)
+        if isinstance(outcome, ReadError):
+            outcome = LeftOut(item.name, outcome.reason, str(outcome))
         if isinstance(outcome, LeftOut):
             left_out.append(outcome)
             continue
