@@ -2,8 +2,6 @@
 
 A custom corpus is a class with the members of :class:`Corpus`. It is named by its import path,
 ``corpus.name=my_package.my_module:MyCorpus``, and ``corpus.path`` is its only argument.
-
-Folders are listed as a stream, sorted by name: memory holds only the names in one folder at a time.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ class Item(NamedTuple):
     """A piece of a corpus before it is read.
 
     name    unique in the corpus
-    source  the argument of the corpus's ``read``; can be pickled
+    source  what the corpus's ``read`` needs to read the piece, such as a path; can be pickled
     size    size of the file in bytes, 0 if the piece is already in memory
     split   its published split (train, validation or test), or None
     """
@@ -46,9 +44,9 @@ class Item(NamedTuple):
     split: str | None = None
 
 
-#: (source of an item, tokenizer, counter of repairs, limits of a file) -> (Score, ids). The ids are
-#: None unless the corpus provides them instead of ``tokenizer.encode(score)``. Since worker
-#: processes unpickle it, it must be a module-level function.
+#: Reads a piece: (source of an item, tokenizer, counter of repairs, limits of a file) -> (score,
+#: ids). If the ids are None, they are ``tokenizer.encode(score)``. A reader must be a module-level
+#: function, since worker processes unpickle it.
 Reader = Callable[[Any, Tokenizer, Counter[str], Limits], tuple[Score, np.ndarray | None]]
 
 
@@ -56,9 +54,10 @@ class Corpus(Protocol):
     """A collection of pieces.
 
     label       a short name, for reports and the default folder
-    published   whether each piece is in the split of its item (None: train) and duplicates are kept
-    needs_path  whether ``corpus.path`` is required; optional, default False
-    several     whether ``corpus.path`` may be a list of paths; optional, default False
+    published   whether the splits are published: each piece is in the split of its item (None:
+                train), and duplicates are kept
+    needs_path  whether ``corpus.path`` is required; may be missing (False)
+    several     whether ``corpus.path`` may be a list of paths; may be missing (False)
     """
 
     label: str
@@ -134,7 +133,7 @@ class Folder:
     """All MIDI and MusicXML files in a folder and its subfolders, sorted by name. With several
     folders, the name of a file begins with the name of its folder.
 
-    :func:`musictx.folders.walk` lists the files; a folder that is given twice is read once. Raises
+    Files are listed again for each use, so no long list of them is kept in memory. Raises
     ``UserError`` about ``corpus.path`` if it is missing, does not exist or has no such files.
     """
 
@@ -152,8 +151,9 @@ class Folder:
         #: folder -> prefix of the names of its files
         self.roots = _prefixes(roots)
         names = [prefix[:-1] or root.resolve().name for root, prefix in self.roots.items()]
-        more = f"+{len(names) - 2}-more" if len(names) > 3 else "".join(f"+{n}" for n in names[2:])
-        self.label = "+".join(names[:2]) + more
+        if len(names) > 3:
+            names[2:] = [f"{len(names) - 2}-more"]
+        self.label = "+".join(names)
         self._count = sum(1 for _ in self.files())
 
     @staticmethod
@@ -235,8 +235,8 @@ def _published_splits(root: Path) -> dict[str, str]:
     """Name of a file -> its split, from the tables in ``root`` and its subfolders.
 
     A table is a .csv with the columns ``split`` and ``midi_filename``, a path relative to the
-    folder of the table. If there is no such file (people move files), the file with this name in
-    any folder is used, if the name is unique in the tables and on disk.
+    folder of the table. If there is no file at this path, perhaps since it was moved, the file with
+    this name in any folder is used, if the name is unique in the tables and on disk.
     """
     rows = [row for table in walk(root, (".csv",)) for row in _rows(table)]
     row_counts = Counter(PurePosixPath(name).name for name, _ in rows)

@@ -92,8 +92,8 @@ def round_down(length: int, align: int) -> int:
 
 
 class Window(NamedTuple):
-    """Targets ``start`` to ``stop`` (exclusive) of the piece with the index ``piece``. The window
-    scores those from ``scored`` on; the targets before are context, scored by an earlier window."""
+    """Targets ``start`` to ``stop`` (exclusive) of the piece with the index ``piece``. Those from
+    ``scored`` on are scored in this window; those before it, in an earlier one."""
 
     piece: int
     start: int
@@ -104,7 +104,7 @@ class Window(NamedTuple):
 def windows(lengths: Sequence[int], context: int, stride: int | None = None) -> list[Window]:
     """Windows of at most ``context`` targets that score every target of every piece exactly once.
 
-    lengths  number of targets of each piece
+    lengths  the number of targets of each piece
     stride   targets between the starts of windows; default ``context``, without overlap. With a
              smaller stride, a window scores only the targets after the previous window. So, except
              in the first window of a piece, at least ``context - stride`` targets precede each
@@ -132,10 +132,10 @@ def evenly_spaced(count: int, size: int) -> list[int]:
 
 
 class EvaluationWindows(Dataset[Row]):
-    """The windows of a split as rows, which score each of its tokens exactly once.
+    """The :func:`windows` of a split as rows, which are not augmented or packed.
 
     ``table[i]`` is the window of row ``i``, whose ``piece`` is an index into ``pieces``.
-    ``targets`` is the number of scored tokens in all windows. Rows are not augmented or packed.
+    ``targets`` is the number of scored targets in all windows.
     """
 
     def __init__(
