@@ -101,9 +101,6 @@ class Bundle:
             return hub.push(folder, repository, private=private)
 
 
-# ------------------------------------------------------------------------------------------ write
-
-
 def save(
     folder: str | Path,
     model: MusicTransformer,
@@ -169,9 +166,6 @@ def _stored_tensors(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
             is_float = tensor.is_floating_point()
             stored[name] = (tensor.to(float_dtype) if is_float else tensor).contiguous()
     return stored
-
-
-# ------------------------------------------------------------------------------------------- read
 
 
 def load(folder: str | Path, device: str = "cpu") -> Bundle:

@@ -55,9 +55,6 @@ class Stored(NamedTuple):
     dtype: str
 
 
-# ------------------------------------------------------------------------------- text files
-
-
 def to_json_types(value: Any) -> Any:
     """Convert ``value`` to the types of JSON: numbers, strings, lists and dicts."""
     return json.loads(json.dumps(value, default=_as_json))
@@ -104,9 +101,6 @@ def check_import(name: Any, what: str) -> None:
             f"{what}={str(name)[:80]}: a model folder may not import code; if you trust this one, "
             f"set the environment variable {TRUST}={module[:60]}"
         )
-
-
-# ------------------------------------------------------------------------------- networks
 
 
 def read_header(path: Path) -> dict[str, Stored]:

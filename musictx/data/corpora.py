@@ -84,7 +84,7 @@ def find(config: CorpusConfig) -> Corpus:
     Raises ``ConfigError`` for an unknown name or a class that cannot be instantiated, and
     ``UserError`` if the corpus does not exist.
     """
-    corpus_class = _corpus_class(config.name)
+    corpus_class = import_class("corpus.name", CORPORA.get(config.name, config.name))
     if isinstance(config.path, list) and not getattr(corpus_class, "several", False):
         raise UserError(
             f"corpus.path={shown(config.path)}: expected a single path for corpus={config.name}"
@@ -102,11 +102,8 @@ def find(config: CorpusConfig) -> Corpus:
 
 def needs_path(name: str) -> bool:
     """Whether the corpus ``name`` requires ``corpus.path``."""
-    return bool(getattr(_corpus_class(name), "needs_path", False))
-
-
-def _corpus_class(name: str) -> Any:
-    return import_class("corpus.name", CORPORA.get(name, name))
+    corpus_class = import_class("corpus.name", CORPORA.get(name, name))
+    return bool(getattr(corpus_class, "needs_path", False))
 
 
 def canonical(description: Any) -> bytes:
@@ -117,9 +114,6 @@ def canonical(description: Any) -> bytes:
 def digest(description: Any) -> str:
     """A hash of plain data: 32 hexadecimal digits."""
     return hashlib.sha256(canonical(description)).hexdigest()[:32]
-
-
-# ------------------------------------------------------------------------------------------ folders
 
 
 def read_file(
@@ -147,28 +141,14 @@ class Folder:
             raise UserError(
                 "corpus.path is missing: give the folder of your MIDI files, corpus.path=DIR"
             )
-        roots = [self._root(folder) for folder in ([path] if isinstance(path, str) else path)]
+        folders = [path] if isinstance(path, str) else path
         #: folder -> prefix of the names of its files
-        self.roots = _prefixes(roots)
+        self.roots = _prefixes([_check_root(folder) for folder in folders])
         names = [prefix[:-1] or root.resolve().name for root, prefix in self.roots.items()]
         if len(names) > 3:
             names[2:] = [f"{len(names) - 2}-more"]
         self.label = "+".join(names)
         self._count = sum(1 for _ in self.files())
-
-    @staticmethod
-    def _root(path: str) -> Path:
-        root = Path(path).expanduser()
-        if not root.exists():
-            raise UserError(f"corpus.path={path}: there is no such folder")
-        if not root.is_dir():
-            raise UserError(f"corpus.path={path}: this is a file; give the folder that contains it")
-        if next(walk(root, SUFFIXES), None) is None:
-            raise UserError(
-                f"corpus.path={path}: no MIDI file in this folder or below "
-                "(looked for .mid, .midi, .kar and .rmi, and for MusicXML: .mxl, .musicxml, .xml)"
-            )
-        return root
 
     def files(self) -> Iterator[FileEntry]:
         """All music files, sorted by their names in the corpus."""
@@ -200,6 +180,21 @@ class Folder:
             yield Item(file.name, file.path, file.size, self.published_splits.get(file.name))
 
 
+def _check_root(path: str) -> Path:
+    """Return the folder ``path``. Raises ``UserError`` unless it has music files."""
+    root = Path(path).expanduser()
+    if not root.exists():
+        raise UserError(f"corpus.path={path}: there is no such folder")
+    if not root.is_dir():
+        raise UserError(f"corpus.path={path}: this is a file; give the folder that contains it")
+    if next(walk(root, SUFFIXES), None) is None:
+        raise UserError(
+            f"corpus.path={path}: no MIDI file in this folder or below "
+            "(looked for .mid, .midi, .kar and .rmi, and for MusicXML: .mxl, .musicxml, .xml)"
+        )
+    return root
+
+
 def _prefixes(roots: list[Path]) -> dict[Path, str]:
     """Folder -> the prefix of the names of its files: "NAME/", or "" for a single folder. Sorted by
     name, without duplicates and without folders within other folders."""
@@ -226,9 +221,6 @@ class Maestro(Folder):
                 f"corpus.path={path}: MAESTRO's table (maestro-v3.0.0.csv) is not in this folder; "
                 "put it there, or use corpus=folder, which splits by content"
             )
-
-
-# --------------------------------------------------------------------------------- published splits
 
 
 def _published_splits(root: Path) -> dict[str, str]:

@@ -16,17 +16,10 @@ from torch.utils.data import DataLoader, Subset
 
 from musictx import registry
 from musictx.config import AugmentConfig
+from musictx.data import windows
 from musictx.data.draw import TrainingBatches, TrainingRows
 from musictx.data.shards import Shards
-from musictx.data.windows import (
-    Batch,
-    EvaluationWindows,
-    Row,
-    collate,
-    evenly_spaced,
-    join,
-    round_down,
-)
+from musictx.data.windows import Batch, EvaluationWindows, Row
 from musictx.errors import UserError
 from musictx.tokens.controls import HERE
 from musictx.tokens.tokenizer import Tokenizer
@@ -94,7 +87,7 @@ class MusicDataModule(pl.LightningDataModule):
 
         self.rows = rows_of(context)
         #: Tokens in a validation window.
-        self.window = round_down(context, self.rows.align)
+        self.window = windows.round_down(context, self.rows.align)
         if any(tokens > context for _, tokens in growing_windows):
             raise UserError(
                 f"data.growing_windows={list(growing_windows)}: expected windows of at most "
@@ -139,7 +132,7 @@ class MusicDataModule(pl.LightningDataModule):
     def val_dataloader(self) -> DataLoader[Row]:
         """The validation windows of this device, the same each time."""
         rows = EvaluationWindows(self.shards, "validation", self.window)
-        indices = evenly_spaced(self.validation_windows or len(rows), len(rows))
+        indices = windows.evenly_spaced(self.validation_windows or len(rows), len(rows))
         trainer = self.trainer
         rank, devices = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
         return validation_loader(rows, indices, self.batch_size, rank, devices)
@@ -156,5 +149,5 @@ def validation_loader(
     """
     local_indices = indices[rank::devices]
     is_short = len(local_indices) < len(indices[::devices])
-    padding: Any = [join([], 1)] if is_short else []
-    return DataLoader(Subset(rows, local_indices) + padding, batch_size, collate_fn=collate)
+    padding: Any = [windows.join([], 1)] if is_short else []
+    return DataLoader(Subset(rows, local_indices) + padding, batch_size, collate_fn=windows.collate)

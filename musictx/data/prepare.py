@@ -69,6 +69,9 @@ def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
     if build(**tokenizer.to_config()).fingerprint != tokenizer.fingerprint:
         raise UserError(f"tokenizer.name={tokenizer.name}: to_config() describes another tokenizer")
     shares = {"validation": corpus.validation, "test": corpus.test}
+    processes = corpus.workers or min(workers.cores(), -(-len(source) // FILES_PER_WORKER))
+    if corpus.workers == 1:
+        processes = 0  # files are read in this process
     with shards.new_shards(
         folder, tokenizer, corpus={"name": source.label, "kind": corpus.name} | shares, key=key
     ) as writer:
@@ -81,7 +84,7 @@ def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
             ),
             source.items(),
             limits=corpus.limits,
-            workers=_processes(corpus, len(source)),
+            workers=processes,
         )
         bar = progress("reading MIDI", "files", len(source))
         with contextlib.closing(outcomes), bar as show:  # closing stops the workers after Ctrl-C
@@ -101,13 +104,6 @@ def _key(corpus: CorpusConfig, tokenizer: Tokenizer, source: Corpus) -> str:
             f"corpus.name={corpus.name}: its identity() gave {shown(identity)}, expected a str"
         )
     return digest([shards.FORMAT, encode.VERSION, options, identity])
-
-
-def _processes(corpus: CorpusConfig, files: int) -> int:
-    """The number of worker processes for ``files`` files; 0: read them in this process."""
-    if corpus.workers:
-        return 0 if corpus.workers == 1 else corpus.workers
-    return min(workers.cores(), -(-files // FILES_PER_WORKER))
 
 
 def _write(
@@ -158,7 +154,10 @@ def _write(
     if count := sum(piece.split not in ("", pieces[piece.hash].split) for piece in duplicates):
         kept = "kept in the first of test, validation, train"
         remarks.append(f"{count} pieces are in more than one official split; {kept}")
-    remarks += _missing_tracks(corpus.programs, track_names)
+    for name in corpus.programs:
+        if (key := name.strip().lower()) not in track_names:
+            near = ", ".join(difflib.get_close_matches(key, track_names, cutoff=0)) or "none"
+            remarks.append(f"corpus.programs.{name}: no track has this name; the nearest: {near}")
     left_out += [
         LeftOut(piece.name, "duplicate", f"the same notes as {pieces[piece.hash].name}")
         for piece in duplicates
@@ -176,16 +175,6 @@ def _write(
     writer.write_text(REPORT, json.dumps(report, indent=1) + "\n")
 
 
-def _missing_tracks(programs: Iterable[str], track_names: set[str]) -> list[str]:
-    """A remark for each name in ``corpus.programs`` that no track has."""
-    remarks = []
-    for name in programs:
-        if (key := name.strip().lower()) not in track_names:
-            near = ", ".join(difflib.get_close_matches(key, track_names, cutoff=0)) or "none"
-            remarks.append(f"corpus.programs.{name}: no track has this name; the nearest: {near}")
-    return remarks
-
-
 def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
     """The message of the error: the number of files left out, and an example for each reason."""
     examples = {item.reason: item for item in reversed(left_out)}
@@ -195,9 +184,6 @@ def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
     )
     where = f"corpus={corpus.name}" if corpus.path is None else f"corpus.path={corpus.path}"
     return f"{where}: none of its {len(left_out)} files can be used: {why or 'it has none'}"
-
-
-# ------------------------------------------------------------------------------------------- splits
 
 
 def _with_splits(
@@ -284,9 +270,6 @@ def _cut_in_two(piece: Piece, held_out: float, align: int) -> list[Piece]:
         begins=False,
     )
     return [train, validation]
-
-
-# ------------------------------------------------------------------------------------------- report
 
 
 def reasons(left_out: Iterable[LeftOut]) -> dict[str, int]:

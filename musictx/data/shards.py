@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -82,21 +82,18 @@ class Totals(NamedTuple):
         return f"{pieces}, {time}, {self.notes:,} notes, {self.tokens:,} tokens"
 
 
-def total(pieces: Iterable[Piece]) -> Totals:
+def total(pieces: Sequence[Piece]) -> Totals:
     """The totals of ``pieces``."""
-    count = tokens = notes = 0
     seconds = 0.0
     for piece in pieces:
-        count += 1
-        tokens += piece.tokens
-        notes += piece.notes
         seconds += piece.seconds  # not sum(), which rounds differently from Python 3.12 on
-    return Totals(count, tokens, notes, seconds)
+    tokens, notes = sum(p.tokens for p in pieces), sum(p.notes for p in pieces)
+    return Totals(len(pieces), tokens, notes, seconds)
 
 
 def totals_by_split(pieces: Sequence[Piece]) -> dict[str, Totals]:
     """Split -> the totals of its ``pieces``."""
-    return {split: total(p for p in pieces if p.split == split) for split in SPLITS}
+    return {split: total([p for p in pieces if p.split == split]) for split in SPLITS}
 
 
 def is_shards(folder: Path) -> bool:
@@ -217,9 +214,6 @@ def damaged(folder: Path, problem: str) -> UserError:
     return UserError(
         f"{folder}: damaged token shards, {problem}; delete the folder and prepare again"
     )
-
-
-# ------------------------------------------------------------------------------------------ writing
 
 
 class Writer:

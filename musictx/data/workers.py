@@ -196,9 +196,6 @@ def _read_error(failure: Exception, limits: Limits) -> ReadError:
     return ReadError(message, "crashed the reader")
 
 
-# ------------------------------------------------------------------------------------------ memory
-
-
 def _within_memory(megabytes: int, function: Callable[..., Result], *arguments: Any) -> Result:
     with memory_limit(megabytes):
         return function(*arguments)

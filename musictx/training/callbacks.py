@@ -112,9 +112,7 @@ class LastCheckpoint(RunCallback, Checkpoint):
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._saved_at = time.monotonic()
 
-    def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any
-    ) -> None:
+    def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **options: Any) -> None:
         if not _is_training(trainer) or not ends_step(trainer, batch_idx=args[-1]):
             return
         if validation_follows(trainer):  # on_validation_end saves

@@ -80,8 +80,6 @@ class LitMusicTransformer(pl.LightningModule):
         logits: Tensor = self.model(ids, **kwargs)
         return logits
 
-    # ------------------------------------------------------------------------------ optimizer
-
     @property
     def _has_scaler(self) -> bool:
         return str(self.trainer.precision).startswith("16-mixed")
@@ -118,8 +116,6 @@ class LitMusicTransformer(pl.LightningModule):
         """Take the time of the first process, so that all have the same learning rate."""
         used = time_used(self.trainer)
         self._time_used = None if used is None else self.trainer.strategy.broadcast(used)
-
-    # --------------------------------------------------------------------------------- training
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         trainer = self.trainer
@@ -192,8 +188,6 @@ class LitMusicTransformer(pl.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         # int() raises here for infinity in a damaged file, not only when it is saved again.
         self._tokens = float(int(checkpoint.get("tokens", 0)))
-
-    # ------------------------------------------------------------------------------ evaluation
 
     def on_validation_epoch_start(self) -> None:
         self._val_sums = torch.zeros(2, dtype=most_precise_dtype(self.device), device=self.device)

@@ -1,4 +1,4 @@
-"""How much of a run is done, over all its sessions, and the progress bar."""
+"""How much of a run is done, counting earlier sessions, and the progress bar."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Progress(ProgressBar):
     """Shows the step, the metrics logged with ``prog_bar=True``, tokens per second and time left.
 
     On a terminal this is one bar for the whole run; otherwise a line every ``every`` seconds. The
-    estimate of the time left is based on the time so far, with validations and samples.
+    time left is extrapolated from the time so far, with validations and samples.
     """
 
     def __init__(self, *, every: float = 10.0, file: TextIO | None = None) -> None:
@@ -118,9 +118,7 @@ class Progress(ProgressBar):
                 total=1.0, file=self.file, bar_format=bar_format, leave=False, dynamic_ncols=True
             )
 
-    def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any
-    ) -> None:
+    def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **options: Any) -> None:
         now = time.monotonic()
         if not self.enabled or now - self._line_time < self.interval:
             return
@@ -144,8 +142,8 @@ class Progress(ProgressBar):
         total = f"/{trainer.max_steps:,}" if trainer.max_steps > 0 else ""
         parts = [f"step {trainer.global_step:,}{total}"]
         for name, value in metrics.items():
-            digits = ".3f" if "loss" in name else ".3g"
-            parts += [f"{name} {value:{digits}}"] if isinstance(value, float) else []
+            if isinstance(value, float):
+                parts.append(f"{name} {value:.3f}" if "loss" in name else f"{name} {value:.3g}")
         tokens = float(trainer.callback_metrics.get("train/tokens", 0.0))
         if 0 < self._line_tokens < tokens:
             rate = (tokens - self._line_tokens) / (now - self._line_time)

@@ -237,8 +237,7 @@ class Run:
             "context carried over, no augmentation, padding not counted, ends of pieces not "
             "counted, weighted by tokens",
         }
-        is_new = config.init is None
-        sources = "corpus named above" if is_new else "corpora of this and the init model"
+        sources = "corpora of this and the init model" if config.init else "corpus named above"
         return {
             "title": f"A Music Transformer trained on {shards.corpus['name']}",
             "command": command_line(),
