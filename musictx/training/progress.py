@@ -25,7 +25,7 @@ class TrainingTimer(Timer):
 
     @property
     def state_key(self) -> str:
-        """The key of its state in checkpoints: a former name, so that older runs can be resumed."""
+        """The key in checkpoints: the former name of this class, so that older runs resume."""
         return "Clock"
 
     def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **options: Any) -> None:
@@ -39,8 +39,8 @@ def ends_step(trainer: pl.Trainer, batch_idx: int) -> bool:
 
 
 def validation_follows(trainer: pl.Trainer) -> bool:
-    """Whether Lightning validates after this step. It does so every ``val_check_interval`` batches
-    and after the last step."""
+    """Whether Lightning validates after the current step, as it does every ``val_check_interval``
+    batches and after the last step."""
     batches: Any = trainer.fit_loop.total_batch_idx + 1
     is_due = trainer.fit_loop.done or batches % trainer.val_check_interval == 0
     return bool(trainer.enable_validation and is_due)
@@ -60,10 +60,10 @@ def time_used(trainer: pl.Trainer) -> float | None:
 
 def share_done(trainer: pl.Trainer) -> float:
     """Return the share of the run that is done, 0..1; 0 for a run without end."""
-    used = time_used(trainer)
-    if used is not None:
-        return used
-    return min(1.0, trainer.global_step / trainer.max_steps) if trainer.max_steps > 0 else 0.0
+    share = time_used(trainer)
+    if share is None:
+        share = min(1.0, trainer.global_step / trainer.max_steps) if trainer.max_steps > 0 else 0.0
+    return share
 
 
 def duration(seconds: float) -> str:

@@ -36,8 +36,8 @@ from musictx.shipped import locate
 from musictx.tokens.tokenizer import Tokenizer
 
 SETTINGS, STATUS, LOCK = "run.yaml", "status.json", ".lock"
-#: Options for the length of a run. They may change from one session in a folder to the next. So may
-#: ``callbacks``, since a callback can end a run.
+#: Options for the length of a run, which may be changed to resume it. So may ``callbacks``, since a
+#: callback can end a run.
 LENGTH_OPTIONS = {
     "trainer.max_steps",
     "trainer.flags.min_steps",
@@ -86,11 +86,8 @@ def weight_options(config: TrainConfig) -> dict[str, Any]:
     """The options that affect the weights of a run, by dotted name."""
     flat = flatten(dataclasses.asdict(config))
     groups = GROUPS_WITHOUT_EFFECT + (FROM_INIT if config.init is not None else ())
-    options = {
-        name: value
-        for name, value in flat.items()
-        if name not in WITHOUT_EFFECT and not name.startswith(groups)
-    }
+    names = [n for n in flat if n not in WITHOUT_EFFECT and not n.startswith(groups)]
+    options = {name: flat[name] for name in names}
     if config.init is not None and config.model.dropout is not None:
         options["model.dropout"] = config.model.dropout
     return options
@@ -140,8 +137,8 @@ def choose_path(config: TrainConfig, corpus: str, fingerprints: Mapping[str, str
 
 
 class State(NamedTuple):
-    """The progress of a run: the number of optimizer steps in its last checkpoint and, if it is
-    finished, its seconds and its best validation loss in nats per token."""
+    """The progress of a run: the number of optimizer steps in its last checkpoint; of a finished
+    run also its seconds and its best validation loss in nats per token."""
 
     is_finished: bool = False
     step: int = 0
@@ -166,13 +163,10 @@ class RunFolder:
         """The state in status.json; the default state if the file is missing or damaged."""
         try:
             status = json.loads((self.path / STATUS).read_text(encoding="utf-8"))
+            step, seconds = int(status["step"]), round(status["seconds"])
             loss = status.get("validation_loss")
-            return State(
-                is_finished=bool(status["finished"]),
-                step=int(status["step"]),
-                seconds=round(status["seconds"]),
-                validation_loss=None if loss is None else float(loss),
-            )
+            loss = None if loss is None else float(loss)
+            return State(bool(status["finished"]), step, seconds, loss)
         except PARSE_ERRORS:
             return State()
 
@@ -203,8 +197,7 @@ class RunFolder:
 
     def check(self, config: TrainConfig, fingerprints: Mapping[str, str]) -> None:
         """Raise ``UserError`` if the folder contains files but no run, or a run with a checkpoint
-        or a model whose :func:`weight_options` or fingerprints differ. Other lengths are allowed.
-        """
+        or a model that has other :func:`weight_options` (except its length) or fingerprints."""
         if self.is_new:
             if self.path.is_dir() and any(
                 p.name != LOCK and not p.name.startswith(files.PARTIAL_PREFIX)
@@ -270,8 +263,8 @@ def exclusive_lock(
     """Lock ``path`` during the block. Raises ``UserError`` if another process has the lock.
 
     path      the lock file; missing folders are created, and removed afterwards if they are empty
-    option    the option whose value is the folder of ``path``
-    activity  what a process with the lock does, for the message of the error
+    option    the option whose value is the folder of ``path``, for the message of the error
+    activity  what the other process does, for this message
 
     On a file system without locks nothing is locked.
     """

@@ -34,8 +34,8 @@ def build_trainer(
     callbacks: Sequence[pl.Callback] = (),
     loggers: Sequence[Any] | bool = (),
 ) -> pl.Trainer:
-    """Make a Trainer for a run in ``folder``. There is one endless epoch: ``max_steps`` or
-    ``max_time`` ends the run.
+    """Make a Trainer for a run in ``folder``. There is one endless epoch, which ``max_steps`` or
+    ``max_time`` ends: callbacks that act at the end of an epoch act once, after the last step.
 
     Raises ``UserError`` for a device or a strategy that is not available, and for flags that
     Lightning refuses.
@@ -69,7 +69,7 @@ def build_trainer(
 
 
 def _check_types(flags: Mapping[str, Any]) -> None:
-    """Raise ``ConfigError`` for a flag whose type is not in Lightning's signature."""
+    """Raise ``ConfigError`` for a flag whose value has no type of Lightning's signature."""
     hints = typing.get_type_hints(pl.Trainer.__init__)
     for name, value in flags.items():
         kinds = typing.get_args(hints[name]) or (hints[name],)
