@@ -61,7 +61,8 @@ def _walk_subfolder(
     except OSError:
         return
     # With a "/" a folder is sorted like the names of its files: after "a.mid", before "a0.mid"
-    for name, entry in sorted((entry.name + "/" * _is_folder(entry), entry) for entry in entries):
+    by_name = {entry.name + ("/" if _is_folder(entry) else ""): entry for entry in entries}
+    for name, entry in sorted(by_name.items()):
         is_link = entry.is_symlink()
         if name.endswith("/"):
             if in_link or is_link:

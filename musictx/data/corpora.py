@@ -112,7 +112,7 @@ def canonical(description: Any) -> bytes:
 
 
 def digest(description: Any) -> str:
-    """A hash of plain data: 32 hexadecimal digits."""
+    """A hash of plain data, 32 hexadecimal digits."""
     return hashlib.sha256(canonical(description)).hexdigest()[:32]
 
 
@@ -167,8 +167,7 @@ class Folder:
         return self._count
 
     def identity(self) -> str:
-        """A hash of the names, sizes, modification times and published splits of the files, which
-        are not read."""
+        """A hash of the names, sizes, modification times and splits of the files; none is read."""
         hashed = hashlib.sha256()
         for file in self.files():
             split = self.published_splits.get(file.name)

@@ -84,7 +84,7 @@ class TrainingRows:
             window = self._draw_window(random, free, len(windows))
             windows.append(window)
             size = len(window.ids)
-            free -= size + -size % self.tokenizer.group
+            free -= size + -size % self.tokenizer.group  # rounded up to a multiple of the group
         return join(windows, self.context, self.tokenizer.group)
 
     def _draw_window(self, random: np.random.Generator, free: int, piece_id: int) -> Row:

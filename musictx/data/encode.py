@@ -108,15 +108,13 @@ def _encode(
     piece cannot be used."""
     if len(score) < FEWEST_NOTES:
         repaired = "".join(f", {label}: {n}" for label, n in repairs.items() if n)
-        raise ReadError(
-            f"{len(score)} notes, expected at least {FEWEST_NOTES}{repaired}", "too short"
-        )
+        detail = f"{len(score)} notes, expected at least {FEWEST_NOTES}{repaired}"
+        raise ReadError(detail, "too short")
     if tokenizer.beats:
         score = in_time(score)
         if without_beats(score):
-            raise ReadError(
-                "no beats were found in it; tokenizer=performance needs none", "no beats"
-            )
+            detail = "no beats were found in it; tokenizer=performance needs none"
+            raise ReadError(detail, "no beats")
         if score.pulse is not None:
             repairs["beats estimated from the notes, not its tempo marks"] += 1
     encoded_ids, left_out = tokenizer.encode_with_report(score)

@@ -9,12 +9,9 @@
                    the table
 
 Pieces are complete and have only events: no pad, bos, eos or cut. Opening a folder reads the two
-text files and maps tokens.bin into memory. ``tokens(i)`` is a view of it, so a corpus may be far
-larger than the memory, and all processes of a machine share it.
-
-Opening a folder checks the text files, the checksum of the table, and the size of tokens.bin.
-Reading a piece checks that its ids are in the vocabulary. Other changes to tokens.bin are not
-noticed.
+text files, checks their checksum and the size of tokens.bin, and maps tokens.bin into memory.
+``tokens(i)`` is a view of it, so a corpus may be far larger than the memory, and all processes of a
+machine share it. It checks that the ids are in the vocabulary.
 """
 
 from __future__ import annotations

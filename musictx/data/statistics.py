@@ -207,8 +207,8 @@ def usual_length(lengths: np.ndarray) -> float:
 
 
 def excerpt(score: Score, start: float, seconds: float) -> Score:
-    """The pitched notes that begin from ``start`` to ``start + seconds`` (exclusive), with times
-    from ``start``. Longer notes are cut at the end. Pedals, tempo and meter are left out."""
+    """The pitched notes that begin from ``start`` to ``start + seconds`` (exclusive) and are cut
+    there, with times counted from ``start``. Pedals, tempo and meter are left out."""
     notes = until(score, start + seconds).notes
     notes = notes[(notes["start"] >= start) & ~notes["drum"]]
     notes["start"] -= start

@@ -59,7 +59,7 @@ def make_row(
     ends         whether the window ends the piece: ``eos`` is the last target, in a row of n + 1
     scored_from  index of the first scored target; the targets before it are context (-100)
     """
-    targets = np.concatenate([events, np.full(int(ends), EOS)]).astype(np.int64)
+    targets = (np.append(events, EOS) if ends else events).astype(np.int64)
     ids = np.concatenate([[BOS if begins else CUT], targets])[: len(targets)]
     targets[:scored_from] = UNSCORED
     return Row(ids, targets, np.full(len(targets), piece_id, np.int64))
@@ -74,7 +74,7 @@ def join(rows: Sequence[Row], length: int, align: int = 1) -> Row:
         stop = start + len(row.ids)
         for column, part in zip(joined, row):
             column[start:stop] = part
-        start = stop + -stop % align
+        start = stop + -stop % align  # the next multiple of ``align``
     return joined
 
 
@@ -147,11 +147,11 @@ class EvaluationWindows(Dataset[Row]):
         *,
         score_eos: bool = False,
     ) -> None:
-        """``stride`` as in :func:`windows`. ``score_eos`` also scores the end of each piece;
-        published figures count only events."""
+        """``stride`` is that of :func:`windows`. ``score_eos`` also scores the end of each piece,
+        which published figures do not count."""
         self.shards = shards
         self.pieces: list[Piece] = shards.pieces(split)
-        lengths = [p.tokens + (score_eos and p.ends) for p in self.pieces]
+        lengths = [p.tokens + int(score_eos and p.ends) for p in self.pieces]
         self.table = windows(lengths, context, stride)
         self.targets = sum(lengths)
 

@@ -86,8 +86,7 @@ class Workers:
 
 
 def _start_pool(workers: int) -> ProcessPool:
-    # "spawn", since a fork would inherit locks that other threads hold.
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("spawn")  # a fork would inherit locks of other threads
     return ProcessPool(workers, initializer=_exit_with_parent, context=context)
 
 

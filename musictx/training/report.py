@@ -15,7 +15,7 @@ MOST_PARAMETERS_PER_TOKEN = 20
 
 
 def header(run: Run) -> str:
-    """The lines before training: corpus, model, length and folder of the run, and warnings."""
+    """The lines before training: corpus, model, length and folder of the run, and notes."""
     options, shape = run.config.trainer, run.model.config
     train, held_out = run.shards.totals("train"), run.shards.totals("validation")
     parameters = sum(p.numel() for p in run.model.parameters())

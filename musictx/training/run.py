@@ -60,8 +60,8 @@ class Run:
         tokenizer: Tokenizer,
         model: MusicTransformer,
     ) -> None:
-        self.config, self.folder, self.shards, self.tokenizer = config, folder, shards, tokenizer
-        self.model = model
+        self.config, self.folder, self.shards = config, folder, shards
+        self.tokenizer, self.model = tokenizer, model
         optim = optimizer_options(config, model.config.width)
         self.lit = LitMusicTransformer(
             model.config.plain(), optim, tokenizer.to_config(), config.seed, model=model
@@ -92,7 +92,7 @@ class Run:
             callbacks.append(Ema(config.optim.ema))
         if not self.shards.pieces("validation"):
             options = dataclasses.replace(options, flags=options.flags | {"limit_val_batches": 0})
-        loggers: list[Any] | bool = bool(config.logger)  # Lightning's dummy in a fast_dev_run
+        loggers: list[Any] | bool = bool(config.logger)  # in a fast_dev_run, Lightning's dummy
         if not options.fast_dev_run:
             loggers = instantiate("logger", config.logger, path, pl.loggers.Logger)
         return build_trainer(options, path, callbacks=callbacks, loggers=loggers)
