@@ -1,8 +1,8 @@
 """Choose the best of several candidates for a sample: the one that keeps to its subject.
 
 Samples differ in how much of the earlier music they take up. This is measured by the mutual
-information of earlier and new music under the model (:func:`.mutual_information`), in nats per
-note. It favours short or sparse music. scripts/LOG.md has judgements of the result.
+information of earlier and new music under the model (:func:`.pointwise_mutual_information`), in
+nats per note. It favours short or sparse music. scripts/LOG.md has judgements of the result.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
-from musictx.likelihood import mutual_information
+from musictx.likelihood import pointwise_mutual_information
 from musictx.sampling.primer import Primer
 from musictx.sampling.sample import Sample
 
@@ -58,4 +58,4 @@ def coherence(bundle: Bundle, primer: Primer, sample: Sample) -> float:
         first_ids, last_ids = np.split(ids, [tokenizer.window_start(ids, middle)])
     if not len(first_ids):  # one bar has no halves
         return 0.0
-    return mutual_information(bundle, first_ids, last_ids) / sample.notes
+    return pointwise_mutual_information(bundle, first_ids, last_ids) / sample.notes

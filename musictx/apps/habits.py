@@ -15,11 +15,11 @@ from musictx.data.statistics import (
     WINDOW_SECONDS,
     Habit,
     densest,
+    measure_habit,
     notes_at_onsets,
     parts_of,
     usual_length,
 )
-from musictx.data.statistics import habit as measure_habit
 from musictx.notes import DRUMS, Score
 from musictx.pedal import fold_sustain
 from musictx.sampling.constants import (

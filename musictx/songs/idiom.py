@@ -20,7 +20,7 @@ from musictx.data.statistics import (
     CorpusStats,
     Habit,
     densest,
-    habit,
+    measure_habit,
     notes_at_onsets,
     parts_of,
 )
@@ -192,7 +192,7 @@ class BarIdiom(Idiom):
             return {part: usual.get(part, NO_LIMITS) for part in programs}
         habits = {}
         for part, notes in parts_of(primer.notes).items():
-            in_primer = habit([notes_at_onsets(notes)], [notes["pitch"]], [0.0])
+            in_primer = measure_habit([notes_at_onsets(notes)], [notes["pitch"]], [0.0])
             in_corpus, onsets = usual.get(part, NO_LIMITS), densest(notes, WINDOW_SECONDS)
             habits[part] = Habit(
                 max(in_primer.voices, in_corpus.voices),
