@@ -198,8 +198,8 @@ def _instruments(
     names_of = {program: name for name, program in reversed(available.items())}
     names_of |= {available[name]: name for name in reversed(LINES) if name in available}
     default = [0] if 0 in names_of else [*names_of]
-    programs = draw_ensemble(bundle.stats.ensembles or [(1.0, default)], rng)
-    names = {names_of.get(program) for program in programs}
+    programs = {*draw_ensemble(bundle.stats.ensembles or [(1.0, default)], rng)} & names_of.keys()
+    names = {names_of[program] for program in programs or default}
     return tuple(name for name in available if name in names)
 
 
