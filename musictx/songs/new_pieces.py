@@ -143,7 +143,8 @@ def closing(
     rows: list[tuple] = []
     for track in np.unique(recent["track"]).tolist():
         notes = recent[recent["track"] == track]
-        if notes["drum"].any():
+        is_drums = bool(notes["drum"].any())
+        if is_drums:
             held = np.array([KINDS[kind][0] for kind in ("kick", "crash")])
         else:
             count = 3 if np.median(notes_at_onsets(notes)) > 1 else 1
@@ -156,8 +157,7 @@ def closing(
                 above = tones[tones > root + gap] if count > 1 else tones[:0]
                 held = np.append(root, nearest(above, centre, count))
         velocity, program = int(notes["velocity"].mean()), int(notes["program"][0])
-        drum = bool(notes["drum"][0])
-        rows += [(begin, end, pitch, velocity, program, drum, track) for pitch in held.tolist()]
+        rows += [(begin, end, pitch, velocity, program, is_drums, track) for pitch in held.tolist()]
     return np.array(rows, NOTE)
 
 

@@ -174,6 +174,10 @@ def test_a_part_of_chords_closes_at_its_height():
     piece = score([*rows, (3.5, 4.0, 96, 80, 0, False, 0)])
     held = new_pieces.closing(piece, CHORDS[1], 4.0, 6.0, np.ones(128, bool))
     assert held["pitch"].tolist() == [48, 60, 64, 67]
+    notes = piece.notes.copy()
+    notes["drum"][1:] = True  # the first note is pitched
+    held = new_pieces.closing(piece.with_notes(notes), CHORDS[1], 4.0, 6.0, np.ones(128, bool))
+    assert held[["pitch", "drum"]].tolist() == [(36, True), (49, True)]
 
 
 def test_the_model_writes_the_bar_line_where_a_song_is_continued(song):
