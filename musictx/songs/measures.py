@@ -225,14 +225,14 @@ def _classes(notes: np.ndarray) -> np.ndarray:
 
 def _in_place(function: Callable[[Score], float], unit: str) -> Measure:
     """The measure that applies ``function`` to an excerpt's notes at their times in the piece."""
-    return Measure(lambda excerpt: function(excerpt.in_place), unit)
+    return Measure(lambda excerpt: function(excerpt.score_in_piece), unit)
 
 
 def _summary_of_similarity(summary: Callable[[np.ndarray], float], unit: str) -> Measure:
     """The measure that applies ``summary`` to :func:`similarity_to_given` of an excerpt."""
 
     def measure(excerpt: Excerpt) -> float:
-        values = similarity_to_given(excerpt.piece, excerpt.start, excerpt.stop)
+        values = similarity_to_given(excerpt.piece, excerpt.start, excerpt.end)
         return summary(values) if len(values) else np.nan
 
     return Measure(measure, unit)
@@ -255,5 +255,5 @@ MEASURES: dict[str, Measure] = {
 }
 #: Name -> distribution.
 DISTRIBUTIONS: dict[str, Distribution] = {
-    "places in the bar": Distribution(lambda e: places(e.in_place)[1], PLACE_EDGES),
+    "places in the bar": Distribution(lambda e: places(e.score_in_piece)[1], PLACE_EDGES),
 }
