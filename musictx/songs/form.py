@@ -40,7 +40,7 @@ from musictx.songs.new_pieces import new_piece, shared_options
 from musictx.songs.penalties import section_contrast
 
 #: The most bars of a primer, which is the first section.
-MOST_BARS = 64
+MAX_BARS = 64
 #: Notes that begin at most this many seconds before a bar line belong to the bar after it.
 NEAR = 0.005
 
@@ -93,10 +93,10 @@ class _Composition:
         self.first = max(clock.bar_at(begin) - 1, int(clock.pickup))
         last = clock.bar_at(primer.duration, ends=True)
         self.bars = request.bars or last - self.first
-        if not len(primer) or self.bars > MOST_BARS:
+        if not len(primer) or self.bars > MAX_BARS:
             raise UserError(
                 f"form={request.form}: the primer is its first section and has {self.bars} "
-                f"bars, expected 1 to {MOST_BARS}; give bars"
+                f"bars, expected 1 to {MAX_BARS}; give bars"
             )
         chords = chord_changes(primer) or estimate_chords(primer)
         self.piece = with_markers(without_chords(primer), chords)
