@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from musictx.api import check_words
-from musictx.bundle import Bundle, load
+from musictx.bundle import load
 from musictx.config import CorpusConfig
 from musictx.data import corpora
 from musictx.data.prepare import prepare
@@ -62,7 +62,7 @@ def run(config: EvaluateConfig) -> Evaluation:
             windows=config.windows,
             progress=update,
         )
-    print(f"{model_summary(bundle)} on {shards.folder}")
+    print(f"{bundle.folder} ({bundle.parameters:,} parameters) on {shards.folder}")
     facts = {
         "model": str(folder),
         "parameters": bundle.parameters,
@@ -98,11 +98,6 @@ def write_result(
     else:
         write_text(Path(out), json.dumps(content, indent=1) + "\n")
     print(out, flush=True)
-
-
-def model_summary(bundle: Bundle) -> str:
-    """Return the model folder and its number of parameters, as text."""
-    return f"{bundle.folder} ({bundle.parameters:,} parameters)"
 
 
 def find_shards(

@@ -15,7 +15,7 @@ from musictx.bundle import Bundle, load
 from musictx.data.shards import Shards, is_shards
 from musictx.errors import UserError
 from musictx.evaluate import comparison, sets
-from musictx.evaluate.app import check_out, find_shards, model_summary, names_corpus, write_result
+from musictx.evaluate.app import check_out, find_shards, names_corpus, write_result
 from musictx.evaluate.comparison import Comparison
 from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import CopyIndex, symbols
@@ -179,7 +179,8 @@ def run(config: CompareConfig) -> Comparison:
     facts = {"samples": str(folder), "real": real, "seconds": config.seconds}
     if bundle is not None:
         facts["model"] = str(bundle.folder)
-        print(f"{model_summary(bundle)}, samples in {folder}, real music from {real}")
+        model = f"{bundle.folder} ({bundle.parameters:,} parameters)"
+        print(f"{model}, samples in {folder}, real music from {real}")
     result = _measure(measures, folder)
     write_result(config.out, result, result.to_dict() | facts, result.pieces)
     return result

@@ -77,7 +77,9 @@ def compare(
               real music for copies; ``None``: no search
     progress  called after each piece with the numbers of finished pieces and of all pieces
     """
-    sets = _with_control(sets)
+    if control := control_set(sets[REAL]):
+        sets = {**sets, CONTROL: control}
+    sets = {name: sets[name] for name in (SAMPLES, REAL, CONTROL, TRAINING) if name in sets}
     all_measures, distributions = dict(measures.MEASURES), dict(measures.DISTRIBUTIONS)
     on_grid = [grid_of(excerpt.score_in_piece).kind == "grid" for excerpt in sets[REAL]]
     if sum(on_grid) > len(on_grid) / 2:
@@ -102,14 +104,6 @@ def compare(
     rows = [row for row in rows if np.isfinite(list(row.values.values())).any()]
     rows += [_overlap_row(name, sets, distribution) for name, distribution in distributions.items()]
     return Comparison(pieces, rows)
-
-
-def _with_control(sets: Mapping[str, Sequence[Excerpt]]) -> dict[str, Sequence[Excerpt]]:
-    """Add the control set, unless it is empty, before the training set."""
-    sets = dict(sets)
-    training = {TRAINING: sets.pop(TRAINING)} if TRAINING in sets else {}
-    control = control_set(sets[REAL])
-    return sets | ({CONTROL: control} if control else {}) | training
 
 
 def _measure_row(

@@ -50,9 +50,6 @@ VELOCITY_EDGES = np.arange(0, 33) * 4 + 0.5
 PITCH_EDGES = np.arange(0, 129) - 0.5
 
 
-# -------------------------------------------------------------------------------------------- time
-
-
 def polyphony(score: Score) -> float:
     """Return the mean number of notes that sound at once, while any note sounds: the sum of all
     lengths / the seconds in which a note sounds. nan if no note has a length above 0."""
@@ -79,9 +76,6 @@ def longest_silence(score: Score, seconds: float) -> float:
     starts, ends = (np.minimum(times, seconds) for times in sounding_spans(score))
     gaps = np.append(starts, seconds) - np.append(0.0, ends)
     return max(0.0, float(gaps.max()))
-
-
-# -------------------------------------------------------------------------------------- repetition
 
 
 def stuck_seconds(score: Score) -> float:
@@ -167,9 +161,6 @@ def top_line(score: Score) -> np.ndarray:
     return is_top
 
 
-# --------------------------------------------------------------------------------- the measures
-
-
 class Measure(NamedTuple):
     """A measure with one value for an excerpt.
 
@@ -228,13 +219,11 @@ DISTRIBUTIONS: dict[str, Distribution] = {
 
 
 def in_bars() -> tuple[dict[str, Measure], dict[str, Distribution]]:
-    """Return the measures and the distributions of music in bars (``registry.IN_BARS``); two empty
-    dicts without the optional component."""
-    if not registry.IN_BARS:
+    """Return the measures and the distributions of music in bars; two empty dicts without the
+    optional component that has them."""
+    if not (paths := registry.IN_BARS):
         return {}, {}
-    names = ("measures", "distributions")
-    measures, distributions = (registry.load(registry.IN_BARS[name]) for name in names)
-    return measures, distributions
+    return registry.load(paths["measures"]), registry.load(paths["distributions"])
 
 
 def histogram(excerpts: Sequence[Excerpt], distribution: Distribution) -> np.ndarray:

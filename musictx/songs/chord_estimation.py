@@ -50,12 +50,10 @@ def recognise_chords(score: Score) -> list[tuple[float, Chord]]:
     lines = half_bar_lines(beats, float(end.max()))
     if len(lines) < 2:
         return []
-    emissions = np.array(
-        [
-            _log_likelihood(notes["pitch"], np.minimum(end, stop) - np.maximum(start, begin))
-            for begin, stop in pairwise(lines)
-        ]
-    )
+    durations = [
+        np.minimum(end, stop) - np.maximum(start, begin) for begin, stop in pairwise(lines)
+    ]
+    emissions = np.array([_log_likelihood(notes["pitch"], row) for row in durations])
     prior = [QUALITY_PRIOR[chord.quality] / (12 if chord.quality else 1) for chord in CHORDS]
     transitions = np.log(np.where(np.eye(len(CHORDS), dtype=bool), STAY, 1 - STAY))
     path, _ = viterbi(emissions + np.log(prior), [transitions] * (len(emissions) - 1))
@@ -87,9 +85,7 @@ def _log_likelihood(pitches: np.ndarray, durations: np.ndarray) -> np.ndarray:
     and ``durations`` (n,) in quarter notes; notes without a positive duration do not sound."""
     audible = durations > 1e-6
     if not audible.any():
-        silence = np.full(len(CHORDS), CHORD_IN_SILENCE)
-        silence[0] = 0.0
-        return silence
+        return np.where(np.arange(len(CHORDS)) == 0, 0.0, CHORD_IN_SILENCE)
     weight = np.bincount(pitches[audible] % 12, durations[audible], 12)
     log_classes, log_bass = _tone_log_probs()
     log_likelihood: np.ndarray = NOTES_PER_HALF_BAR * log_classes @ (weight / weight.sum())

@@ -136,9 +136,7 @@ def with_markers(score: Score, markers: Iterable[tuple[float, object]]) -> Score
 def without_chords(score: Score) -> Score:
     """``score`` without the markers that name chords."""
     chords = chord_markers(score)
-    return replace(
-        score, markers=tuple(marker for marker in score.markers if marker[1] not in chords)
-    )
+    return replace(score, markers=tuple(m for m in score.markers if m[1] not in chords))
 
 
 def _chord_spans(

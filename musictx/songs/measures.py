@@ -37,9 +37,6 @@ BARS_APART = (4, 8, 16)
 PLACE_EDGES = np.concatenate([np.arange(0, 17) - 0.5, [np.inf]])
 
 
-# --------------------------------------------------------------------------------------- metre
-
-
 def near_sixteenths(score: Score) -> float:
     """The share of onsets within :data:`NEAR_SECONDS` of a sixteenth; nan without notes. For random
     onsets it is 2 * NEAR_SECONDS / (seconds of a sixteenth)."""
@@ -127,9 +124,6 @@ def _in_bars(score: Score, quarters: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return bar, quarters - lines[bar]
 
 
-# ------------------------------------------------------------------------------------- harmony
-
-
 def triads(score: Score) -> np.ndarray:
     """(2 B,) int64: the triad under the melody in each half bar: the pitch class of its root, plus
     12 if minor; -1 where only the melody sounds. Ties go to the smallest number."""
@@ -207,9 +201,6 @@ def _pitch_class_seconds(score: Score, mask: np.ndarray) -> np.ndarray:
     is_class = np.eye(12)[score.notes["pitch"][mask].astype(int) % 12]  # (notes in the mask, 12)
     seconds: np.ndarray = is_class.T @ np.maximum(overlaps, 0.0)[mask]
     return seconds
-
-
-# --------------------------------------------------------------------------------- the measures
 
 
 def _piece_measure(function: Callable[[Score], float], unit: str) -> Measure:

@@ -286,10 +286,8 @@ def test_controls_have_the_given_music_of_another_piece_and_moved_harmony():
     for excerpt, other, control in zip(real, [*real[1:], real[0]], sets.control_set(real)):
         assert control.given_music == other.given_music
         top = skyline(excerpt.piece)[excerpt.note_mask]
-        moved = (
-            control.score_in_piece.notes["pitch"].astype(int)
-            - excerpt.score_in_piece.notes["pitch"]
-        )
+        pitch, old = (e.score_in_piece.notes["pitch"].astype(int) for e in (control, excerpt))
+        moved = pitch - old
         assert set(moved[top]) == {0}
         assert set(np.abs(moved[~top])) <= {6}
     assert sets.control_set(real[:1]) == []

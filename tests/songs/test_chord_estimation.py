@@ -14,16 +14,8 @@ from musictx.beats import Beats, Pulse
 from musictx.chords import CHORDS, NAMES, NONE, Chord, chord_changes
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.notes import METER, Score
-from musictx.songs import chord_estimation
-from musictx.songs.chord_estimation import (
-    STATES,
-    draw_chords,
-    half_bar_lines,
-    recognise_chords,
-    search_chords,
-    table,
-    tonic_triad,
-)
+from musictx.songs import chord_estimation as estimation
+from musictx.songs.chord_estimation import STATES, draw_chords, recognise_chords, search_chords
 from musictx.songs.infill import with_chords
 from tests.pieces import of
 
@@ -57,14 +49,14 @@ def test_plain_triads_are_recognised_in_every_key(names, semitones):
 
 def test_halves_of_bars_follow_the_meters():
     meters = np.array([(0.0, 4, 4), (4.0, 3, 4), (7.0, 6, 8), (9.0, 4, 4)], METER)
-    lines = half_bar_lines(Beats(Score(meters=meters)), 21.0)
+    lines = estimation.half_bar_lines(Beats(Score(meters=meters)), 21.0)
     assert lines == [0, 2, 4, 6, 8, 11, 14, 15.5, 17, 18, 20, 22]
 
 
 def test_drums_and_silence_have_no_chord():
     drums = of((0.0, 0.5, 36, 80, 0, True), (0.5, 1.0, 38, 80, 0, True))
     assert search_chords(drums) == search_chords(Score()) == recognise_chords(Score()) == []
-    assert tonic_triad(drums) == CHORDS[1]
+    assert estimation.tonic_triad(drums) == CHORDS[1]
     gap = of(*((start, start + 2, pitch) for start in (0, 12) for pitch in (36, 60, 64, 67)))
     assert [chord for _, chord in recognise_chords(gap)] == [Chord(0, 1), NONE, Chord(0, 1)]
 
@@ -76,7 +68,9 @@ def test_no_chord_begins_before_the_file():
 
 def probabilities(closes=False):
     """(24, 24, 24) of all sequences of three half bars, of which the first begins a bar."""
-    first, last, follows = (np.exp(table()[name]) for name in ("first", "last", "follows"))
+    first, last, follows = (
+        np.exp(estimation.table()[name]) for name in ("first", "last", "follows")
+    )
     if closes:  # C or A minor
         last[[n for n in range(STATES) if n not in (0, 12 + 9)]] = 0.0
     joint = np.einsum("a,ab,bc,c->abc", first, follows[0], follows[1], last)
@@ -119,19 +113,22 @@ def test_chords_in_another_key_are_transposed_and_have_its_tonic(key, seed):
     expected = [(time, Chord((c.root + key) % 12, c.quality)) for time, c in inside]
     assert transposed == expected
     major, minor = CHORDS[1 + key], CHORDS[13 + (key + 9) % 12]
-    assert tonic_triad(of_chords([chord for _, chord in transposed])) in (major, minor)
+    assert estimation.tonic_triad(of_chords([chord for _, chord in transposed])) in (major, minor)
     for quality in (major.quality, minor.quality):
         primary = [Chord((key + up) % 12, quality) for up in (0, 5, 7, 0)]
-        assert tonic_triad(of_chords(primary)) == primary[0]
+        assert estimation.tonic_triad(of_chords(primary)) == primary[0]
 
 
 def test_bars_repeat_as_in_songs_and_have_the_chords_of_the_bars_that_they_repeat():
     random, clock, pairs = np.random.default_rng(0), Beats(Score()), Counter()
     for _ in range(300):
-        repeats = chord_estimation.draw_repeats(40, random)
+        repeats = estimation.draw_repeats(40, random)
         assert all(distance <= bar for bar, distance in enumerate(repeats))
         pairs.update(pairwise(repeats[33:]))
-    chances, total = np.exp(table()["repeats"][0]), sum(n for (a, _), n in pairs.items() if not a)
+    chances, total = (
+        np.exp(estimation.table()["repeats"][0]),
+        sum(n for (a, _), n in pairs.items() if not a),
+    )
     for distance in (0, 1, 2, 4, 8):
         assert pairs[0, distance] / total == pytest.approx(chances[distance], abs=0.04)
     chords = dict(draw_chords(clock, 160.0, random, repeats=repeats))
@@ -159,8 +156,8 @@ def test_no_other_sequence_that_changes_as_often_is_likelier(notes):
     """In one key: compared with random sequences and with all that differ in a triad, by a plain
     loop."""
     score = tune(notes)
-    lines, sounds, at_bar = chord_estimation.half_bar_durations(score, score.notes)
-    chances = table()
+    lines, sounds, at_bar = estimation.half_bar_durations(score, score.notes)
+    chances = estimation.table()
 
     def log_likelihood(states):
         total = chances["first"][states[0]] + chances["last"][states[-1]]
@@ -169,15 +166,13 @@ def test_no_other_sequence_that_changes_as_often_is_likelier(notes):
                 total += chances["follows"][int(at_bar[n]), states[n - 1], state]
             for late, pitch_class in np.argwhere(sounds[n]).tolist():
                 tone = chances["tones"][state // 12, late, (pitch_class - key - state) % 12]
-                total += (
-                    chord_estimation.OBSERVATIONS_PER_QUARTER * sounds[n, late, pitch_class] * tone
-                )
+                total += estimation.OBSERVATIONS_PER_QUARTER * sounds[n, late, pitch_class] * tone
         return total
 
     def changes(states):
         return sum(a != b for a, b in pairwise(states))
 
-    best, likeliest_in = chord_estimation.likeliest_triads(sounds, at_bar, notes[-1][0] % 12), []
+    best, likeliest_in = estimation.likeliest_triads(sounds, at_bar, notes[-1][0] % 12), []
     draws = np.random.default_rng(0).integers(0, STATES, (20, len(lines))).tolist()
     for key in range(12):
         relative = ((best - key) % 12 + 12 * (best // 12)).tolist()

@@ -174,9 +174,8 @@ def test_a_part_of_chords_closes_at_its_height():
     piece = score([*rows, (3.5, 4.0, 96, 80, 0, False, 0)])
     held = new_pieces.closing(piece, CHORDS[1], 4.0, 6.0, np.ones(128, bool))
     assert held["pitch"].tolist() == [48, 60, 64, 67]
-    notes = piece.notes.copy()
-    notes["drum"][1:] = True  # the first note is pitched
-    held = new_pieces.closing(piece.with_notes(notes), CHORDS[1], 4.0, 6.0, np.ones(128, bool))
+    mixed = score([(0, 1, 60, 80, 0, False, 0), (0, 1, 42, 80, 0, True, 0)])
+    held = new_pieces.closing(mixed, CHORDS[1], 2.0, 4.0, np.ones(128, bool))
     assert held[["pitch", "drum"]].tolist() == [(36, True), (49, True)]
 
 
