@@ -19,7 +19,7 @@ from musictx.songs.chord_estimation import STATES, draw_chords, recognise_chords
 from musictx.songs.infill import with_chords
 from tests.pieces import of
 
-quick = settings(max_examples=40)
+quick, table = settings(max_examples=40), estimation.table
 
 
 def of_chords(names: list[Chord], semitones: int = 0) -> Score:
@@ -68,9 +68,7 @@ def test_no_chord_begins_before_the_file():
 
 def probabilities(closes=False):
     """(24, 24, 24) of all sequences of three half bars, of which the first begins a bar."""
-    first, last, follows = (
-        np.exp(estimation.table()[name]) for name in ("first", "last", "follows")
-    )
+    first, last, follows = (np.exp(table()[name]) for name in ("first", "last", "follows"))
     if closes:  # C or A minor
         last[[n for n in range(STATES) if n not in (0, 12 + 9)]] = 0.0
     joint = np.einsum("a,ab,bc,c->abc", first, follows[0], follows[1], last)
@@ -125,10 +123,7 @@ def test_bars_repeat_as_in_songs_and_have_the_chords_of_the_bars_that_they_repea
         repeats = estimation.draw_repeats(40, random)
         assert all(distance <= bar for bar, distance in enumerate(repeats))
         pairs.update(pairwise(repeats[33:]))
-    chances, total = (
-        np.exp(estimation.table()["repeats"][0]),
-        sum(n for (a, _), n in pairs.items() if not a),
-    )
+    chances, total = np.exp(table()["repeats"][0]), sum(n for (a, _), n in pairs.items() if not a)
     for distance in (0, 1, 2, 4, 8):
         assert pairs[0, distance] / total == pytest.approx(chances[distance], abs=0.04)
     chords = dict(draw_chords(clock, 160.0, random, repeats=repeats))
@@ -157,7 +152,7 @@ def test_no_other_sequence_that_changes_as_often_is_likelier(notes):
     loop."""
     score = tune(notes)
     lines, sounds, at_bar = estimation.half_bar_durations(score, score.notes)
-    chances = estimation.table()
+    chances = table()
 
     def log_likelihood(states):
         total = chances["first"][states[0]] + chances["last"][states[-1]]

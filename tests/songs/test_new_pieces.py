@@ -208,9 +208,7 @@ def test_a_new_section_begins_with_a_bar_line_of_the_model(song, monkeypatch):
 def test_chords_have_the_top_p_that_is_asked_for_and_parts_their_penalty(song, monkeypatch):
     top_p, parts, draw = [], [], new_pieces.draw_chords
     monkeypatch.setattr(
-        new_pieces,
-        "draw_chords",
-        lambda *a, **more: top_p.append(more["top_p"]) or draw(*a, **more),
+        new_pieces, "draw_chords", lambda *a, **b: top_p.append(b["top_p"]) or draw(*a, **b)
     )
     record = lambda row, **more: iter(parts.append(more["parts"]) or ())  # noqa: E731
     for module in (bar_infill, idiom):
