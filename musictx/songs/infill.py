@@ -31,7 +31,7 @@ from musictx.sampling.sample import Sample
 from musictx.songs import chord_sheet, drummers
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.bars import blank_piece
-from musictx.songs.chord_estimation import estimate_chords, search
+from musictx.songs.chord_estimation import estimate_chords, search_chords
 from musictx.songs.constants import LOUDNESS_RATIO
 from musictx.songs.infill_penalties import BASS
 from musictx.songs.lead_in import LeadIn
@@ -170,7 +170,7 @@ def with_chords(task: Task) -> Task:
     given = task.given
     if task.is_gap or chord_changes(given):
         return task
-    chords = estimate_chords(given) if task.add else search(given)
+    chords = estimate_chords(given) if task.add else search_chords(given)
     return replace(task, given=chord_sheet.with_markers(given, chords))
 
 
