@@ -233,7 +233,7 @@ def _entries(command: str, group: str, value: Any, folders: Sequence[Path]) -> M
         value = vars(value)
     if not isinstance(value, Mapping | None):
         more = f", or one of {', '.join(presets)}" if presets else ""
-        raise ConfigError(f"{group}={shown(value)}: expected values by their names{more}")
+        raise ConfigError(f"{group}={shown(value)}: expected {{name: value, ...}}{more}")
     return value or {}
 
 

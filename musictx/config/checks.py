@@ -44,7 +44,7 @@ def option(  # noqa: PLR0913 - the properties of an option
                  parts
     help         a phrase; the studio and MCP may show only the part before the first semicolon
     low, high    inclusive bounds. The absolute value of a number is at most
-                 :data:`~musictx.config.values.MOST` unless ``high`` is larger
+                 :data:`~musictx.config.values.MAX_NUMBER` unless ``high`` is larger
     above, below exclusive bounds
     choices      all allowed values, or a dict: allowed value -> its label on the studio's page
     words        words for some numbers; if there are any, "any" also stands for 0
