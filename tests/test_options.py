@@ -205,7 +205,7 @@ HALF = {**SamplingConfig().temperatures, "note_on": 0.5}
         (["samples=50000", "candidates=2"], {"candidates": 2}),
         (["loudness=p", "density=dense"], {"loudness": 49.0, "density": 13.5}),
         (["register=any", "polyphony=3"], {"register": 0.0, "polyphony": 3.0}),
-        (["sampling.temperatures={note_on:0.5,x: 2}"], {"temperatures": HALF | {"x": 2.0}}),
+        (["sampling.temperatures={note_on:0.5,'x:y': 2}"], {"temperatures": HALF | {"x:y": 2.0}}),
         (["sampling.temperatures.note_on=0.5"], {"temperatures": HALF}),
         (["temperatures.note_on=0.5"], {"temperatures": HALF}),
         (["sampling.temperature=2", "sampling=safe"], {"temperature": 2.0, "top_p": 0.9}),

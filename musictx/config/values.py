@@ -155,7 +155,8 @@ def parse_brackets(value: Any) -> Any:
         return value
     import yaml
 
-    text = re.sub(r":(?=\S)", ": ", value) if value[0] == "{" else value
+    key = re.compile(r"""([{,][^{},:'"]*):(?=\S)""")  # YAML needs a blank after the colon
+    text = key.sub(r"\1: ", value) if value[0] == "{" else value
     try:
         return yaml.load(text, Loader=yaml.BaseLoader)
     except (yaml.YAMLError, RecursionError):
@@ -164,9 +165,7 @@ def parse_brackets(value: Any) -> Any:
 
 def type_of(field: dataclasses.Field) -> str:
     """Return the type of an option as it is written in the dataclass, such as "int | None"."""
-    annotation: Any = (
-        field.type
-    )  # a type without ``from __future__ import annotations``
+    annotation: Any = field.type  # a type without ``from __future__ import annotations``
     return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
