@@ -294,7 +294,7 @@ def test_a_program_that_uses_hydra_itself_may_train():
 def test_plus_and_tilde(ran):
     assert cli.main(["train", "+seed=3", "++optim.lr=0.1", "+experiment=quick", *TINY]) == 0
     assert (ran[0].seed, ran[0].optim.lr, ran[0].model.layers) == (3, 0.1, 2)
-    assert cli.main(["train", "~experiment", *TINY]) == 0
+    assert cli.main(["train", "~experiment", "+logger.mine={run_folder}/x", *TINY]) == 0
     assert cli.main(["prepare", "tokenizer.name=my:Own", "tokenizer.params.use_chords=true"]) == 0
     assert ran[-1].tokenizer.params == {"use_chords": True}
     assert cli.main(["train", "~experimnt", *TINY]) == 2

@@ -81,6 +81,8 @@ def normalise(
             prefix = "++" if name.startswith("position.") else ""
             overrides.append(f"{prefix}{name}={_values(name, options[name], value, sweep)}")
         elif is_option_or_part(name, unchecked):
+            if value.startswith("{run_folder}"):  # to Hydra a dict
+                value = quote(value, interpolates=True)
             overrides.append(f"++{name}={value}")
         elif is_new_group or (has_search_path and is_new):
             overrides.append(assignment)
