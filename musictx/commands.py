@@ -58,7 +58,7 @@ class Command:
 
 
 @dataclass
-class NoOptions:
+class NoOptions(checks.CheckedOptions):
     """The options of a command without any."""
 
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from musictx.config.values import Bounds, convert
 from musictx.errors import ConfigError, UserError, reason, shown
@@ -100,6 +100,13 @@ class CheckedOptions:
     def __init_subclass__(cls, prefix: str | None = None) -> None:
         cls.prefix = cls.prefix if prefix is None else prefix
 
+    def __new__(cls, *values: Any, **options: Any) -> Self:
+        names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        for name in options.keys() - {*names}:
+            expected = f"expected one of {', '.join(names)}"
+            raise ConfigError(f"{cls._dotted(name)}: no such option; {expected}")
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):  # type: ignore[arg-type]
             if f.metadata and not has_parts(f):
@@ -113,8 +120,9 @@ class CheckedOptions:
         """Raise :class:`ConfigError` about the value of ``option`` unless ``condition`` is true."""
         require(condition, self._dotted(option), getattr(self, option), expected)
 
-    def _dotted(self, option: str) -> str:
-        return f"{self.prefix}.{option}" if self.prefix else option
+    @classmethod
+    def _dotted(cls, option: str) -> str:
+        return f"{cls.prefix}.{option}" if cls.prefix else option
 
 
 def cli_name(name: str, field: dataclasses.Field) -> str:
