@@ -20,7 +20,7 @@ from musictx.apps import generate as generating
 from musictx.apps.results import fresh_seed, print_line, suits_bars
 from musictx.bundle import Bundle, load
 from musictx.config import GenerateConfig
-from musictx.errors import UserError, shown
+from musictx.errors import UserError, memory_errors, shown
 from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
 from musictx.hydra_config import compose
 from musictx.notes import Score
@@ -47,6 +47,7 @@ EXCLUDED = ("model", "model.path", "seed", "device", "limits", "repeats", "out",
 STREAM_OPTIONS = ("seconds", "primer_seconds", "sampling")
 
 
+@memory_errors()
 def generate(
     model: Model = None,
     *,
@@ -104,6 +105,7 @@ def generate(
     )
 
 
+@memory_errors()
 def stream(
     model: Model = None,
     *,
@@ -139,6 +141,7 @@ def stream(
     )
 
 
+@memory_errors()
 def infill(
     music: Music,
     model: Model = None,
@@ -167,6 +170,7 @@ def infill(
     return _compose_task(to_score(music, "music"), model, config, seed, progress, on_event)
 
 
+@memory_errors()
 def accompany(
     melody: Music | None = None,
     model: Model = None,
@@ -210,6 +214,7 @@ def _compose_task(
     return list(compose_versions(bundle, task, config, seed=check_seed(seed), **listeners))
 
 
+@memory_errors()
 def log_likelihood(model: Bundle | str | Path, music: Music) -> Likelihood:
     """Compute the negative log-likelihood of a piece under a model, in nats.
 
@@ -225,6 +230,7 @@ def log_likelihood(model: Bundle | str | Path, music: Music) -> Likelihood:
     return likelihood.log_likelihood(load_model(model), to_score(music, "music"))
 
 
+@memory_errors()
 def train(*words: str) -> Path:
     """Train a model as ``musictx train`` does; return the model folder.
 
@@ -300,7 +306,7 @@ def _user_functions(options: dict[str, Any], penalties: Any, processors: Any) ->
     """Check ``penalties`` and ``processors``, the caller's functions. ``constraints``, the former
     name of ``penalties``, is removed from ``options``."""
     if "constraints" in options:
-        warnings.warn("constraints= is now penalties=", FutureWarning, stacklevel=3)
+        warnings.warn("constraints= is now penalties=", FutureWarning, stacklevel=4)
         penalties = options.pop("constraints")
     for name, value in (("penalties", penalties), ("processors", processors)):
         if not isinstance(value, list | tuple) or not all(map(callable, value)):
