@@ -81,6 +81,7 @@ def test_your_own_piano_music_begins_with_the_piano_model(tmp_path):
     for decided in ("model=tiny", "model.width=64", "tokenizer=ensemble", "corpus=maestro"):
         assert finetuning.train_overrides([*words, decided]) == ([*words, decided], None)
     assert c.compose(["corpus=bach"]).init is None
+    assert "no notes" in finetuning.nearest_model(finetuning.contents_of([]))[1]
 
 
 def test_music_on_beats_begins_with_the_song_model(tmp_path):
@@ -122,11 +123,8 @@ def ran(monkeypatch, tmp_path):
     def runs(command, config):
         seen.append(config)
         seed = getattr(config, "seed", 0)
-        errors = {
-            13: UserError("seed=13: expected luck"),
-            14: KeyError("x"),
-            130: KeyboardInterrupt(),
-        }
+        errors = {13: UserError("seed=13: expected luck"), 14: KeyError("x")}
+        errors |= {130: KeyboardInterrupt()}
         if seed in errors:
             raise errors[seed]
         return Trained(Path("runs/x/model"), 1.0 / (1 + seed), 1234)

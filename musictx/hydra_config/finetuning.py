@@ -127,7 +127,9 @@ def nearest_model(contents: FolderContents) -> tuple[str | None, str]:
     _, read, on_beats, notes, pianos, _ = contents
     if read and on_beats >= DECIDING_SHARE * read:
         return shipped.SONG_MODEL, f"{on_beats} of {read} files keep to their beats"
-    if not notes or pianos >= DECIDING_SHARE * notes:
+    if not notes:
+        return shipped.DEFAULT, "no notes were found"
+    if pianos >= DECIDING_SHARE * notes:
         return shipped.DEFAULT, "this is freely played piano music"
     other = f"{100 * (1 - pianos / notes):.0f} % of the notes in {read} files are not a piano's"
     return None, f"{other}, and too few files keep to their beats"
