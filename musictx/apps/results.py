@@ -244,4 +244,5 @@ def write_new(path: Path, content: bytes) -> Path:
 
 def describe_new_notes(sample: Sample) -> str:
     """Describe the new music, such as "87 new notes, 12.4 s of music"."""
-    return f"{sample.notes:,} new notes, {sample.seconds:.1f} s of music"
+    noun = "note" if sample.notes == 1 else "notes"
+    return f"{sample.notes:,} new {noun}, {sample.seconds:.1f} s of music"
