@@ -189,7 +189,7 @@ def test_after_an_interrupt_the_pieces_are_written_as_far_as_they_are(
     more = {"primer": str(primer)} if closes else {}
 
     def stopped(*args, **options):
-        yield 0, Sample(Score(), 0.0, np.zeros(4, np.uint16), 0, 2.0, "interrupted")
+        yield 0, Sample(Score(), 0.0, np.zeros(4, np.uint16), 1, 2.0, "interrupted")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(app, "continuations", stopped)
@@ -197,7 +197,8 @@ def test_after_an_interrupt_the_pieces_are_written_as_far_as_they_are(
         app.run(config("song" if closes else folder, tmp_path, **more))
     name = "my tune-continued-0-1.mid" if closes else "tunes-0-1.mid"
     assert [*contents(tmp_path / "out")] == [name]
-    assert "interrupted after 2.0 s" in capsys.readouterr().out
+    assert ": 1 new note, 2.0 s of music\n" in (out := capsys.readouterr().out)
+    assert "interrupted after 2.0 s" in out
 
 
 def test_out_may_name_a_file_and_a_performance_has_no_notation(folder, tmp_path):
