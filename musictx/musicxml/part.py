@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
 from math import inf
+from operator import itemgetter
 from typing import Any
 
 from musictx.errors import MusicXmlError
@@ -77,6 +78,7 @@ class XmlPart:
         for number, tick, kind, value in self.events:
             marks[kind].append((int(min(starts[number] + tick, starts[number + 1])), value))
         pedals = marks["pedal"]
+        pedals.sort(key=itemgetter(0))  # voices that follow a <backup> are later in the document
         if pedals and pedals[-1][1]:  # a pedal that is never released ends with its measure
             next_measure = bisect_right(starts, pedals[-1][0], hi=len(starts) - 1)
             pedals.append((starts[next_measure], False))
