@@ -111,7 +111,7 @@ class XmlPart:
             if item.tag == "note":
                 self._note(item)
             elif item.tag == "backup":
-                self._place_graces(self._at, after_a_note=True)
+                self._place_graces(self._at, ends_section=self._at > 0)
                 self._at -= self._ticks(item.findtext("duration"), "backup")
             elif item.tag == "forward":
                 self._at += self._ticks(item.findtext("duration"), "forward")
@@ -129,7 +129,7 @@ class XmlPart:
                     self._mark(kind, position, value)
             self._at = max(0, self._at)  # a <backup> must not pass the beginning of the measure
             self._lengthen(self._at)
-        self._place_graces(self._at, after_a_note=True)
+        self._place_graces(self._at, ends_section=self._at > 0)
         # An empty measure, such as one with a chord symbol alone, is a bar long.
         empty = self._bar_rest if self._pickup else self._bar
         return self._length > 0, self._length or empty
@@ -181,13 +181,13 @@ class XmlPart:
         if verses := _verses(note):
             self._mark("lyrics", self._onset, verses)
 
-    def _place_graces(self, end: int, *, after_a_note: bool = False) -> None:
-        """Place the collected grace notes before the tick ``end``. With ``after_a_note`` they
+    def _place_graces(self, end: int, *, ends_section: bool = False) -> None:
+        """Place the collected grace notes before the tick ``end``. With ``ends_section`` they
         belong to the section that ends there, and are repeated with it."""
+        shift = 1 if ends_section else 0
         for group, span in zip(self._graces, playing.grace_times(len(self._graces))):
             for head in group:
-                head = head._replace(end=int(after_a_note), grace=span)
-                self._mark("note", end - after_a_note, head)
+                self._mark("note", end - shift, head._replace(end=shift, grace=span))
         self._graces = []
 
     def _duration(self, note: ET.Element) -> int:
