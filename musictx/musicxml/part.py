@@ -287,14 +287,15 @@ class XmlPart:
             self._mark("key", self._at, (sounding, minor))
 
     def _programs(self, item: ET.Element) -> None:
-        """Change the programs of instruments by the ``<midi-instrument>`` in a sound."""
+        """Apply the program changes in the ``<midi-instrument>`` elements of a sound."""
         for midi in item.iter("midi-instrument"):
             if midi.find("midi-program") is None:  # only its volume or pan changes
                 continue
             old = self._instruments.get(midi.get("id", ""), self._instruments[""])
             new = old._replace(program=program_of(midi))
             for key, instrument in self._instruments.items():
-                self._instruments[key] = new if instrument == old else instrument
+                if instrument is old:  # the id "" stands for one of the others
+                    self._instruments[key] = new
 
     def _tempo(self, item: ET.Element, sound: ET.Element) -> None:
         """Read the tempo of a ``<sound>``, alone or inside a direction, or else of a
