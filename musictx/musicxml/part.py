@@ -29,11 +29,12 @@ _NOT_PLAYED = {
 _GRADUALLY = re.compile(
     r"\b(rit(ard(ando)?|enuto)?|rall(entando)?|accel(erando)?|stringendo)\b", re.IGNORECASE
 )
+_NOTE_VALUES = (
+    "maxima", "long", "breve", "whole", "half", "quarter", "eighth", "16th", "32nd", "64th",
+    "128th", "256th", "512th", "1024th",
+)  # fmt: skip
 #: Note values -> quarter notes.
-_QUARTERS = {
-    "long": 16.0, "breve": 8.0, "whole": 4.0, "half": 2.0, "quarter": 1.0, "eighth": 0.5,
-    "16th": 0.25, "32nd": 0.125, "64th": 0.0625,
-}  # fmt: skip
+_QUARTERS = {name: 2.0 ** (5 - index) for index, name in enumerate(_NOTE_VALUES)}
 #: Kind -> (tick, value) of each mark.
 Marks = defaultdict[str, list[tuple[int, Any]]]
 _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}

@@ -47,9 +47,10 @@ WRITTEN = {
         [(0, 4, 60, 0), (8, 12, 62, 0), (8, 12, 67, 1)],
     ),
     "a note without a duration has that of its note value": (
-        [[HEAD.format(6) + note(C, None, after="<type>quarter</type><dot/>")
-          + note(E, None, after=f"<type>quarter</type>{THIRD}") + note(G, None)]],
-        [(0, 1.5, 60, 0), (1.5, 2.166667, 64, 0)],
+        [[HEAD.format(96) + note(C, None, after="<type>quarter</type><dot/>")
+          + note(E, None, after=f"<type>quarter</type>{THIRD}") + note(G, None)
+          + note(D, None, after="<type>128th</type>")]],
+        [(0, 1.5, 60, 0), (1.5, 2.166667, 64, 0), (2.166667, 2.197917, 62, 0)],
     ),
     "nothing goes back beyond the beginning of its measure": (
         [[HEAD.format(1) + note(C, 1) + backup(2) + note(E, 1),
