@@ -177,7 +177,7 @@ class XmlPart:
         for mark in note.iterfind("notations//*"):
             if mark.tag == "fermata":
                 self._mark("fermata", self._onset)
-            elif mark.tag in _NOT_PLAYED:
+            elif mark.tag in _NOT_PLAYED and mark.get("type") != "stop":  # a glissando has two
                 self.remarks[_NOT_PLAYED[mark.tag]] += 1
         if verses := _verses(note):
             self._mark("lyrics", self._onset, verses)

@@ -133,6 +133,7 @@ def test_pedals_are_played_and_end_with_the_piece():
 
 PLAIN = [
     note(C, 2, after="<notations><ornaments><trill-mark/></ornaments></notations>"),
+    note(C, 2, after='<notations><slide type="start"/><slide type="stop"/></notations>'),
     note(C, 2) + note(D, 2, before="<cue/>"),
     note(C, 2) + note(D.replace("4<", "10<"), 2),
     note(C.replace("<oct", "<alter>0.5</alter><oct"), 2),
