@@ -169,15 +169,15 @@ class XmlPart:
             duration = self._first[1]  # some programs write the duration without the dots
         end = self._onset + duration
         self._lengthen(end, is_note="rest" not in children)
+        if note.find("notations/fermata") is not None:
+            self._mark("fermata", self._onset)
         if silent:
             return
         head = self._read_head(note, children, duration)
         if head is not None:
             self._mark("note", self._onset, head)
         for mark in note.iterfind("notations//*"):
-            if mark.tag == "fermata":
-                self._mark("fermata", self._onset)
-            elif mark.tag in _NOT_PLAYED and mark.get("type") != "stop":  # a glissando has two
+            if mark.tag in _NOT_PLAYED and mark.get("type") != "stop":  # a glissando has two
                 self.remarks[_NOT_PLAYED[mark.tag]] += 1
         if verses := _verses(note):
             self._mark("lyrics", self._onset, verses)

@@ -258,13 +258,17 @@ class _Page:
         while begin < end:
             length = next(value for value in _VALUES if value <= end - begin)
             value, dots, triplet = _VALUES[length]
-            ties = ["stop"] * (chord.start < begin) + ["start"] * (begin + length < chord.end)
+            ties = []
+            if chord.heads[0] is not None and chord.start < begin:
+                ties.append("stop")
+            if chord.heads[0] is not None and begin + length < chord.end:
+                ties.append("start")
             for head in chord.heads:
                 first = head is chord.heads[0]
                 note = [] if first else [element("chord")]
                 note += [self._sound(head), element("duration", length)]
+                note += [element("tie", type=kind) for kind in ties]
                 if head:
-                    note += [element("tie", type=kind) for kind in ties]
                     note.append(element("instrument", id=head.instrument))
                 note += [element("voice", voice), element("type", value)]
                 note += [element("dot") for _ in range(dots)]
@@ -274,7 +278,7 @@ class _Page:
                 notations = [element("tied", type=kind) for kind in ties]
                 if first and begin in self.fermatas:
                     notations.append(element("fermata"))
-                if head and notations:
+                if notations:
                     note.append(element("notations", *notations))
                 if head and first and begin == chord.start in self.words:
                     note.append(element("lyric", element("text", self.words.pop(begin))))
