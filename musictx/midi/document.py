@@ -268,9 +268,8 @@ def _with_programs(messages: list[Message]) -> list[Message]:
 
 
 def describe_losses(data: bytes, why: str) -> str:
-    """Return a sentence with the kinds of messages of the MIDI file ``data`` that a new file made
-    from its Score does not have, and the reason ``why`` a new one is made; "" if nothing is
-    lost."""
+    """Return a sentence with the kinds of messages of the MIDI file ``data`` that are lost in a new
+    file made from its Score, and the reason ``why`` it is made; "" if nothing is lost."""
     lost: Counter[str] = Counter()
     for chunk in chunks(data):
         track_names, has_notes = 0, False

@@ -100,8 +100,7 @@ def _read_degree(degree: ET.Element) -> str:
 
 
 def write_harmony(name: str, offset: int) -> ET.Element:
-    """Return the ``<harmony>`` of the marker ``name``, ``offset`` ticks after its measure
-    begins."""
+    """Return the ``<harmony>`` of the marker ``name``, at the tick ``offset`` of its measure."""
     spelling = parse_chord(name)
     offset_element = element("offset", offset)
     if spelling is None or not spelling.step:  # the schema requires a root even without a chord

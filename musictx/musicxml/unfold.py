@@ -205,8 +205,7 @@ class Unfolding:
         return self._shifts[bisect_right(self._bounds, tick) - 1]
 
     def count(self, ticks: Iterable[int]) -> int:
-        """The number of notes or marks at these written ``ticks``, each as often as it is
-        played."""
+        """The number of events at these written ``ticks``, each as often as it is played."""
         return sum(len(self._shifts_at(tick)) for tick in ticks)
 
     def events(self, marks: Iterable[Mark[Value]]) -> list[tuple[int, Value, int]]:

@@ -170,8 +170,7 @@ class Tokenizer(ABC):
 
     @property
     def note_events(self) -> NoteEvents | None:
-        """The note-ons and note-offs among the ids; ``None`` if tokens state the length of
-        notes."""
+        """The note-ons and note-offs among the ids; ``None`` if tokens state lengths of notes."""
         return None
 
     def clock(self, score: Score) -> Clock:

@@ -127,8 +127,8 @@ def test_pedals_are_played_and_end_with_the_piece():
     assert score.pedals["value"].tolist() == [127, 0, 127, 0]
     open_end = played(pedal("start") + note(D, 2) + note(REST, 4), half)
     assert fold_sustain(open_end).notes["end"][0] == 3
-    second_voice = played(half + pedal("stop") + half + backup(8) + pedal("start") + half)
-    assert second_voice.pedals["value"].tolist() == [127, 0]
+    voices = played(half + pedal("stop") + half + backup(8) + pedal("start") + half)
+    assert voices.pedals["value"].tolist() == [127, 0]
 
 
 PLAIN = [
