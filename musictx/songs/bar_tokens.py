@@ -111,7 +111,7 @@ class BarTokenizer(StreamTokenizer):
             ("tie", 0, 0),
             ("none", 0, 0),
         ]
-        self.vocabulary = self._table(fields)
+        self.vocabulary = self._make_vocabulary(fields)
 
     # ------------------------------------------------------------------------------------ encoding
 

@@ -17,7 +17,7 @@ from musictx.config.checks import DAY
 from musictx.errors import ReadError
 from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
 from musictx.grid import FEWEST_ONSETS, exact_share, grid_of
-from musictx.midi.document import MidiFile, messages
+from musictx.midi.document import MidiFile, read_messages
 from musictx.midi.names import part_names
 from musictx.notes import MARKS, NOTE, Score, until
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
@@ -138,7 +138,7 @@ def read_controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int
     file = MidiFile(data)
     values: defaultdict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
     for track, chunk in enumerate(file.chunks):
-        for tick, _, body, _ in messages(chunk):
+        for tick, _, body, _ in read_messages(chunk):
             if body[0] >> 4 == 0xB:
                 status, number, value = body
                 for part in file.parts.parts_controlled_at(track * 16 + status % 16):
