@@ -20,14 +20,14 @@ from musictx.notes import DRUMS
 from musictx.sampling.infill import GivenRow, NewNotes
 from musictx.songs.bar_codec import LENGTH, PART, PLACE, TONE, part_id
 from musictx.songs.bar_grammar import BarState, Group
-from musictx.songs.bars import PER_SECOND, STEP_SECONDS
+from musictx.songs.bars import STEP_SECONDS, STEPS_PER_SECOND
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.stream import CHORD
 
 #: Placeholder in a queue of forced ids for an id that the model draws.
 FREE = -1
 #: Steps of the sliding window in which the onsets of a part are counted.
-WINDOW = round(WINDOW_SECONDS * PER_SECOND)
+WINDOW = round(WINDOW_SECONDS * STEPS_PER_SECOND)
 
 
 @dataclass

@@ -37,7 +37,7 @@ from musictx.songs.bar_codec import (
     TONE,
     part_of,
 )
-from musictx.songs.bars import ON_GRID, PER_SECOND, STEP_SECONDS
+from musictx.songs.bars import ON_GRID, STEP_SECONDS, STEPS_PER_SECOND
 from musictx.songs.repeats import FARTHEST_BARS
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.grammar import NoteChange
@@ -171,7 +171,7 @@ class BarState(GrammarState):
     def recent(self, seconds: float, parts: Collection[int] | None = None) -> Iterator[Group]:
         """Yield the notes of ``parts`` (default: all) that began in the last ``seconds`` before
         :attr:`step`, as far as :attr:`bars` reach; the latest first."""
-        since = self.step - (seconds + 1e-6) * PER_SECOND
+        since = self.step - (seconds + 1e-6) * STEPS_PER_SECOND
         for bar in reversed(self.bars):
             for group in reversed(bar.groups):
                 if bar.begin + group.place <= since:
@@ -219,7 +219,7 @@ class BarState(GrammarState):
         groups.append(group)
         start = begin + place
         end = start + (length or DRUM_STEPS)
-        stop = end / PER_SECOND
+        stop = end / STEPS_PER_SECOND
         if part == CHORD:
             self.chord = Chord(tone, length)
         elif part != DRUMS:
@@ -234,7 +234,7 @@ class BarState(GrammarState):
         self.notes += 1
         self.onsets.setdefault(part, []).append(start)
         loudness = int(self.loudness[velocity_bin])
-        return [NoteChange(start / PER_SECOND, True, tone, loudness, part, stop)]
+        return [NoteChange(start / STEPS_PER_SECOND, True, tone, loudness, part, stop)]
 
     def _passes(self, token_id: int) -> bool:
         """As in the base class: skip groups of controls, and groups ahead up to the next bar

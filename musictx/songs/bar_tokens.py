@@ -37,7 +37,14 @@ from musictx.notes import DRUMS, METER, TEMPO, Score, sort_order
 from musictx.songs import bar_codec
 from musictx.songs.bar_codec import DRUM_STEPS, FIELDS_PER_NOTE, LONGEST, SECTIONS
 from musictx.songs.bar_grammar import BarState
-from musictx.songs.bars import EXPONENTS, LEAST_MOVE, LONGEST_BAR, NUMERATORS, PER_SECOND, Bars
+from musictx.songs.bars import (
+    LONGEST_BAR,
+    MAX_EXPONENT,
+    MAX_NUMERATOR,
+    MOVE_TOLERANCE,
+    STEPS_PER_SECOND,
+    Bars,
+)
 from musictx.songs.chord_estimation import recognise_chords
 from musictx.tokens.spelling import StreamTokenizer
 from musictx.tokens.stream import CHORD, STREAM_NOTE, NoteStream
@@ -61,7 +68,7 @@ class BarredScore(NamedTuple):
     @property
     def clock(self) -> Clock:
         """Converts seconds of the ids to seconds of the score."""
-        return Clock(self.bars.clock, self.bars.seconds(self.first), BPM)
+        return Clock(self.bars.beats, self.bars.begin_seconds(self.first), BPM)
 
     def steps(self, *moments: float) -> list[int]:
         """Times in seconds as the nearest steps on the grid, from its first bar."""
@@ -99,11 +106,11 @@ class BarTokenizer(StreamTokenizer):
             ("program", 0, 127),
             ("drums", 0, 0),
             ("harmony", 0, 0),
-            ("numerator", 1, NUMERATORS),
+            ("numerator", 1, MAX_NUMERATOR),
             ("pitch", low, high),
             ("drum", 0, 127),
             ("root", 0, harmony.NONE.root),
-            ("denominator", 0, EXPONENTS),
+            ("denominator", 0, MAX_EXPONENT),
             ("length", 1, LONGEST),
             ("quality", 0, len(harmony.NAMES) - 1),
             ("section", 0, SECTIONS - 1),
@@ -127,13 +134,13 @@ class BarTokenizer(StreamTokenizer):
         if not len(notes):
             return Clock(score.beats, 0.0, BPM)
         first = bars.bar_number(bars.grid_steps(notes["start"]).min())
-        return Clock(score.beats, bars.seconds(first), BPM)
+        return Clock(score.beats, bars.begin_seconds(first), BPM)
 
     def off_grid_count(self, score: Score) -> int:
         """The number of notes of ``score`` that begin off the grid and are moved to it."""
         notes, _, bars = self._notes_and_bars(score)
         moves = bars.grid_steps(notes["start"]) - bars.steps(notes["start"])
-        return int((np.abs(moves) > LEAST_MOVE).sum())
+        return int((np.abs(moves) > MOVE_TOLERANCE).sum())
 
     def _notes_and_bars(
         self, score: Score, *moments: float
@@ -200,7 +207,7 @@ class BarTokenizer(StreamTokenizer):
         return bar_codec.read(ids, self.vocabulary)
 
     def seconds(self, steps: Any) -> Any:
-        return steps / PER_SECOND
+        return steps / STEPS_PER_SECOND
 
     def score(self, stream: NoteStream) -> Score:
         """The music of a stream, at 120 quarter notes a minute, with its meters and chords."""

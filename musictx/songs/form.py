@@ -182,7 +182,7 @@ class _Composition:
     def _contrast(self, grid: BarredScore, stop: int, earlier: Sequence[int]) -> list[Penalty]:
         """The penalty on similarity to the sections numbered ``earlier``, for a section that ends
         with the bar before ``stop``; an empty list if bars differ in length."""
-        lines = grid.bars.lines[grid.bars.before + self.first :]
+        lines = grid.bars.lines[grid.bars.added_bars + self.first :]
         steps = {int(length) for length in np.diff(lines[: self.count + 1])}
         if len(steps) > 1:
             return []

@@ -42,7 +42,13 @@ from musictx.songs.bar_codec import FIELDS_PER_NOTE, by_bar
 from musictx.songs.bar_constraint import PartLimits
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
-from musictx.songs.bars import LONGEST_BAR, NUMERATORS, PER_SECOND, blank_piece, is_writable
+from musictx.songs.bars import (
+    LONGEST_BAR,
+    MAX_NUMERATOR,
+    STEPS_PER_SECOND,
+    blank_piece,
+    can_encode_meter,
+)
 from musictx.songs.constants import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.songs.infill_penalties import BASS
 from musictx.songs.new_pieces import closing_bar, draw_ensemble, named_parts, new_piece
@@ -75,9 +81,9 @@ class BarIdiom(Idiom):
         text = options.get("meter", default)
         if text is not None:
             meter = meter_of(text)
-            if not is_writable(*meter):
+            if not can_encode_meter(*meter):
                 raise UserError(
-                    f"meter={text}: expected at most {NUMERATORS} beats in a bar, and bars of "
+                    f"meter={text}: expected at most {MAX_NUMERATOR} beats in a bar, and bars of "
                     f"at most {LONGEST_BAR / (4 * STEPS_PER_QUARTER):g} whole notes"
                 )
             blank = replace(blank, meters=np.array([(0.0, *meter)], METER))
@@ -240,7 +246,7 @@ class BarIdiom(Idiom):
             if requested is not None and (total := sum(usual.values())):
                 share *= min(requested / total, 1.0)
         elif region.sampling.habits and requested is None:
-            since = state.step - PART_SECONDS * PER_SECOND
+            since = state.step - PART_SECONDS * STEPS_PER_SECOND
             count = {part: state.count_onsets(part, since) for part in state.onsets}
             usual = {p: n / PART_SECONDS for p, n in count.items() if n >= FEWEST_NOTES}
         rates = {part: share * density for part, density in usual.items()}

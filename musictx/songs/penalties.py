@@ -21,7 +21,7 @@ from musictx.sampling.steer import Steering
 from musictx.songs.bar_codec import REPEATS, part_id
 from musictx.songs.bar_constraint import BarRow
 from musictx.songs.bar_grammar import BarState, Group
-from musictx.songs.bars import PER_SECOND, STEP_SECONDS
+from musictx.songs.bars import STEP_SECONDS, STEPS_PER_SECOND
 from musictx.songs.constants import (
     CROWD_GAIN,
     LENGTH_GAIN,
@@ -94,7 +94,7 @@ def bar_feedback(row: Any, steering: Steering, chords: bool) -> Nats:
     targets, span, field = steering.targets, window(state.seconds), len(state.group)
     recent = [*state.recent(span, steering.parts)]
     polyphony = targets.get("polyphony")
-    at_once = sum(note.length for note in recent) / PER_SECOND / span
+    at_once = sum(note.length for note in recent) / STEPS_PER_SECOND / span
     if field == 2 and (target := targets.get("register")):
         if pitches := [note.tone for note in recent if note.part != DRUMS]:
             values = state.table.values_in("pitch")
@@ -158,7 +158,7 @@ def lacking_parts(row: Any, rates: Mapping[int, float], from_start: bool = False
         return
     seconds = min(state.seconds, PART_SECONDS) if from_start else PART_SECONDS
     targets = {part: rate * seconds for part, rate in rates.items()}
-    yield from favour_parts(state, targets, state.step - PART_SECONDS * PER_SECOND)
+    yield from favour_parts(state, targets, state.step - PART_SECONDS * STEPS_PER_SECOND)
 
 
 def favour_parts(state: BarState, targets: Mapping[int, float], since: float) -> Nats:
