@@ -29,11 +29,11 @@ from musictx.songs.bar_codec import (
     DRUM_KINDS,
     DRUM_STEPS,
     FIELDS_PER_NOTE,
+    FIRST_REPEAT,
     LINE_KINDS,
     NOTE_KINDS,
     PLACE,
     REPEAT_FIELD,
-    REPEATS,
     TONE,
     part_of,
 )
@@ -209,7 +209,7 @@ class BarState(GrammarState):
     def _begin_bar(self, numerator: int, exponent: int, section: int, early_end: int) -> None:
         begin, steps, *_ = self.bars[-1]
         full = bar_steps(numerator, exponent)
-        back = max(section + 1 - REPEATS, 0)
+        back = max(section + 1 - FIRST_REPEAT, 0)
         self.bars.append(Bar(begin + steps, min(early_end or full, full), back, []))
         self.lines += 1
 
@@ -294,7 +294,7 @@ class BarState(GrammarState):
             field[:] = bar_steps(self.value(1), values) <= self._size("place")
         elif kind == "section":
             field[1:] = False
-            field[REPEATS : REPEATS + self.lines] = True
+            field[FIRST_REPEAT : FIRST_REPEAT + self.lines] = True
         elif kind == "place":  # the fifth field of a bar line: the step of an early end, or 0
             field[:] = self._grid
             field[bar_steps(self.value(1), self.value(2)) :] = False

@@ -27,8 +27,8 @@ from musictx.songs.bar_codec import (
     REPEAT_FIELD,
     TAIL_BARS,
     GivenAhead,
-    by_bar,
     section_of,
+    split_bars,
     write,
 )
 from musictx.songs.bar_constraint import FREE, BarRow, GivenBars
@@ -168,11 +168,11 @@ class BarInfill(Infill):
         """(B, 5) the ids of the bar lines. The bars that they name as repeated are those of the
         given notes or, in a variation, of the notes that are varied."""
         ids = write(self.ahead, self.table)
-        return np.stack([bar[0] for bar in by_bar(ids, self.table)])
+        return np.stack([bar[0] for bar in split_bars(ids, self.table)])
 
     def _groups(self, ids: np.ndarray) -> list[list[Group]]:
         """The groups of notes and chords in each bar of ``ids``."""
-        bars = by_bar(ids, self.table)
+        bars = split_bars(ids, self.table)
         return [[Group.of(self.table, group) for group in bar[1:].tolist()] for bar in bars]
 
     @property
@@ -195,7 +195,7 @@ class BarInfill(Infill):
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
         controls = bar_codec.control_prefix(self.table, levels)
-        bars = by_bar(self.piece, self.table)
+        bars = split_bars(self.piece, self.table)
         room = int(PAST_SHARE * self.context) - 1 - len(controls)
         first = 0
         while sum(bar.size for bar in bars[first : self.bar]) > room:

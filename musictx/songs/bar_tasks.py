@@ -202,8 +202,8 @@ def _fit(
     groups_ahead = _groups(stream._replace(notes=ahead.given))
     groups_ahead[:begin] = 0
     room -= len(ahead.parts)
-    if ahead.look < len(stream.bars):
-        total = np.cumsum(groups + groups_ahead) + groups_ahead[: ahead.look + begin].sum()
+    if ahead.lookahead < len(stream.bars):
+        total = np.cumsum(groups + groups_ahead) + groups_ahead[: ahead.lookahead + begin].sum()
         stop = min(stop, int(np.searchsorted(total, room, side="right")))
         return (replace(ahead, stop=stop), 0, stop) if stop >= begin + 2 else None
     room -= int(groups[begin:stop].sum() + groups_ahead[begin : ahead.stop].sum())

@@ -14,7 +14,7 @@ A piece is a sequence of groups of five ids. The first two ids determine the kin
   ``section`` names the earlier bar that this bar repeats (``songs/repeats.py``); 0: none.
 - Groups are in the order of bar, place, part and pitch; chords precede programs, drums come last.
 - A piece begins with the bar of its first note and ends with the bar in which the last note ends.
-- A note longer than :data:`LONGEST` steps is divided into tied notes; all but the first have
+- A note longer than :data:`LONGEST_NOTE` steps is divided into tied notes; all but the first have
   ``tie`` in place of a velocity. Meters without ids are read as 4/4 (``songs/bars.py``).
 - With ``controls=True`` windows can have controls, and given notes ahead of their bars
   (``songs/bar_codec.py``).
@@ -35,7 +35,7 @@ from musictx.beats import BPM
 from musictx.config import TokenizerConfig
 from musictx.notes import DRUMS, METER, TEMPO, Score, sort_order
 from musictx.songs import bar_codec
-from musictx.songs.bar_codec import DRUM_STEPS, FIELDS_PER_NOTE, LONGEST, SECTIONS
+from musictx.songs.bar_codec import DRUM_STEPS, FIELDS_PER_NOTE, LONGEST_NOTE, SECTIONS
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bars import (
     LONGEST_BAR,
@@ -111,7 +111,7 @@ class BarTokenizer(StreamTokenizer):
             ("drum", 0, 127),
             ("root", 0, harmony.NONE.root),
             ("denominator", 0, MAX_EXPONENT),
-            ("length", 1, LONGEST),
+            ("length", 1, LONGEST_NOTE),
             ("quality", 0, len(harmony.NAMES) - 1),
             ("section", 0, SECTIONS - 1),
             ("velocity", 1, self.velocities.bins),
@@ -168,12 +168,12 @@ class BarTokenizer(StreamTokenizer):
         covered = bars.grid_steps(np.array(moments, float)).tolist()
         stop = max([*(start + stream["length"]).tolist(), *covered])
         tied_notes = [stream]
-        while (is_long := tied_notes[-1]["length"] > LONGEST).any():
+        while (is_long := tied_notes[-1]["length"] > LONGEST_NOTE).any():
             rest = tied_notes[-1][is_long]
-            rest["start"] += LONGEST
-            rest["length"] -= LONGEST
+            rest["start"] += LONGEST_NOTE
+            rest["length"] -= LONGEST_NOTE
             rest["velocity_bin"] = 0
-            tied_notes[-1]["length"][is_long] = LONGEST
+            tied_notes[-1]["length"][is_long] = LONGEST_NOTE
             tied_notes.append(rest)
         stream = np.concatenate(tied_notes)
         begins = [*stream["start"].tolist(), *covered[:1]]
@@ -228,7 +228,7 @@ class BarTokenizer(StreamTokenizer):
                 if indices := open_notes[part, pitch, start]:
                     notes["length"][indices[0]] = end - notes["start"][indices[0]]
                     open_notes[part, pitch, end].append(indices.pop(0))
-            elif length == LONGEST:
+            elif length == LONGEST_NOTE:
                 open_notes[part, pitch, end].append(i)
         lines = stream.lines[:-1]
         changes = (np.diff(bars["numerator"]) != 0) | (np.diff(bars["exponent"]) != 0)

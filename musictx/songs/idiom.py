@@ -38,7 +38,7 @@ from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import has_controls, no_controls_message
 from musictx.songs import bar_codec, form
-from musictx.songs.bar_codec import FIELDS_PER_NOTE, by_bar
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, split_bars
 from musictx.songs.bar_constraint import PartLimits
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
@@ -155,7 +155,7 @@ class BarIdiom(Idiom):
         """Yield the ids of empty bars like the last one, until the caller has advanced ``state`` to
         the time ``until``, in seconds."""
         vocabulary = self.tokenizer.vocabulary
-        *line, _ = by_bar(ids, vocabulary)[-1][0].tolist()
+        *line, _ = split_bars(ids, vocabulary)[-1][0].tolist()
         while state.seconds < until - 1e-6:
             yield from (*line, vocabulary.id("place"))  # place 0: these bars do not end early
 
@@ -217,7 +217,7 @@ class BarIdiom(Idiom):
         assert isinstance(state, BarState)
         sparse = self._keep_playing(region, state)
         if state.seconds < primer.seconds - 1e-6:
-            line = by_bar(primer.ids, vocabulary)[-1][0]
+            line = split_bars(primer.ids, vocabulary)[-1][0]
             sparse.append(partial(first_bar_line, line=line, lines=state.lines + 1))
         if region.sampling.habits:
             habits = self._habits(primer, region.stats)

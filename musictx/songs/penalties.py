@@ -18,7 +18,7 @@ from musictx.sampling.constants import REPETITION_GAIN, REPETITION_STRIKES, REQU
 from musictx.sampling.constraints import Penalty, RowPenalty, forbidding
 from musictx.sampling.penalties import feedback, polyphony_error, window
 from musictx.sampling.steer import Steering
-from musictx.songs.bar_codec import REPEATS, part_id
+from musictx.songs.bar_codec import FIRST_REPEAT, part_id
 from musictx.songs.bar_constraint import BarRow
 from musictx.songs.bar_grammar import BarState, Group
 from musictx.songs.bars import STEP_SECONDS, STEPS_PER_SECOND
@@ -229,7 +229,7 @@ def section_return(row: Any) -> Nats:
     """At a bar line, favour by :data:`RETURN_GAIN` nats the repetition of a bar at a distance in
     :data:`RETURN_BARS`."""
     if row.state.at_repeat:
-        first = row.state.ids["section"].start + REPEATS - 1
+        first = row.state.ids["section"].start + FIRST_REPEAT - 1
         yield slice(first + RETURN_BARS.start, first + RETURN_BARS.stop), -RETURN_GAIN
 
 
@@ -288,7 +288,7 @@ def section_contrast(
 
     def sparse(state: BarState) -> Nats:
         if state.at_repeat:
-            ids, first = state.ids["section"], REPEATS + max(state.lines - lines, 0)
+            ids, first = state.ids["section"], FIRST_REPEAT + max(state.lines - lines, 0)
             # From this value on, the repeated bar is in an earlier section.
             yield slice(ids.start + first, ids.stop), np.inf
         bar = (state.bars[-1].begin - here) // steps

@@ -23,7 +23,7 @@ from musictx.sampling.constants import (
 from musictx.sampling.constraints import GrammarRow, RowConstraint
 from musictx.sampling.steer import Steering
 from musictx.songs import constants
-from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
+from musictx.songs.bar_codec import FIRST_REPEAT, REPEAT_FIELD
 from musictx.songs.bar_constraint import BarRow
 from musictx.songs.penalties import (
     as_in_repeated_bar,
@@ -75,7 +75,7 @@ def test_a_bar_is_pulled_to_the_next_note_of_the_one_that_it_repeats(random):
     for number in range(8):
         back = random.choice([0, *range(1, number + 1)])
         first, *rest = line_ids(4)
-        rest[REPEAT_FIELD - 1] = TABLE.id("section") + (REPEATS - 1 + back if back else 0)
+        rest[REPEAT_FIELD - 1] = TABLE.id("section") + (FIRST_REPEAT - 1 + back if back else 0)
         for token in (first, *rest):
             state.advance(token)
         earlier = bars[number - back] if back else None
@@ -172,7 +172,7 @@ def test_bar_lines_of_a_new_section_repeat_only_bars_of_the_section(piece):
         ids = WIDE.write(NoteStream(piece.bars[: SECTION + bar + 1], piece.notes[:0]))[:-2]
         (costs,) = contrast(piece)([WIDE.grammar(ids)], np.empty(0))
         expected = np.zeros(WORDS.size)
-        expected[first + REPEATS + bar : stop] = np.inf
+        expected[first + FIRST_REPEAT + bar : stop] = np.inf
         np.testing.assert_array_equal(costs, expected)
 
 
