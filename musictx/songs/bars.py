@@ -22,13 +22,13 @@ STEPS_PER_SECOND = STEPS_PER_QUARTER * BPM / 60.0
 STEP_SECONDS = 1 / STEPS_PER_SECOND
 #: The steps from one quarter note to the next, both included, that are on one of the four grids.
 GRID_STEPS = np.array([0, 3, 4, 6, 8, 9, 12, 15, 16, 18, 20, 21, 24])
-#: (STEPS_PER_QUARTER,) bool: whether each step of a quarter note is on a grid.
-ON_GRID = np.isin(np.arange(STEPS_PER_QUARTER), GRID_STEPS)
 #: A note counts as moved if it began more than this fraction of a step off its place. This is two
 #: thirds of a tick at 480 ticks a quarter note, so that rounded triplets do not count.
 MOVE_TOLERANCE = 1 / 30
 #: The length in steps of the longest bar that ids can encode.
 LONGEST_BAR = 8 * STEPS_PER_QUARTER
+#: (LONGEST_BAR,) bool: whether each step of such a bar is on a grid.
+ON_GRID = np.isin(np.arange(LONGEST_BAR) % STEPS_PER_QUARTER, GRID_STEPS)
 #: Ids can encode meters with numerators from 1 and denominators 2 ** 0 to 2 ** MAX_EXPONENT.
 MAX_NUMERATOR, MAX_EXPONENT = 32, 5
 #: Ticks per quarter note of new files.

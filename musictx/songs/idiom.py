@@ -218,7 +218,7 @@ class BarIdiom(Idiom):
         sparse = self._keep_playing(region, state)
         if state.seconds < primer.seconds - 1e-6:
             line = split_bars(primer.ids, vocabulary)[-1][0]
-            sparse.append(partial(first_bar_line, line=line, lines=state.lines + 1))
+            sparse.append(partial(first_bar_line, line=line, lines=state.line_count + 1))
         if region.sampling.habits:
             habits = self._habits(primer, region.stats)
             melodies = {p for p, h in habits.items() if h.voices == 1 and p not in (BASS, DRUMS)}

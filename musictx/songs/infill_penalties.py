@@ -14,7 +14,7 @@ import numpy as np
 from musictx.chords import NONE, Chord
 from musictx.notes import DRUMS
 from musictx.songs.bar_codec import part_id
-from musictx.songs.bar_constraint import WINDOW, BarRow, steps_to_next
+from musictx.songs.bar_constraint import WINDOW_STEPS, BarRow, steps_to_next
 from musictx.songs.bar_grammar import BarState, GroupKey
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.constants import (
@@ -88,7 +88,7 @@ def on_root(row: BarRow, bass: Bass, slash: Mapping[int, int]) -> Nats:
     if (
         len(state.group) != 2
         or state.part != bass.part
-        or state.last[:2] == (state.place, bass.part)
+        or state.last_key[:2] == (state.place, bass.part)
     ):
         return
     is_slash = state.step in slash
@@ -185,7 +185,7 @@ def over_tune(row: BarRow, parts: Collection[int], tune: np.ndarray) -> Nats:
     top = remaining["pitch"][remaining["start"] <= max(step, remaining["start"].min())].max()
     if len(state.group) == 2 and state.part in parts:
         yield state.ids["pitch"], CLASH_PENALTY * (row.table.values_in("pitch") > top)
-    elif len(state.group) < 2 and state.last[1] in parts and state.last[2] >= top:
+    elif len(state.group) < 2 and state.last_key[1] in parts and state.last_key[2] >= top:
         yield from thinner_chord(row, CLASH_PENALTY)
 
 
@@ -223,7 +223,7 @@ def filling_parts(row: BarRow) -> Nats:
     step = row.state.step
     if len(row.state.group) > 1:
         return
-    since = max(row.since, step - WINDOW)
+    since = max(row.first_step, step - WINDOW_STEPS)
     targets = {
         part: PART_SHARE * habit.density * STEP_SECONDS * (step - since)
         for part, habit in row.new.habits.items()
@@ -239,7 +239,7 @@ def filling_parts(row: BarRow) -> Nats:
 def bass_on_bar_line(row: BarRow, slash: Mapping[int, int]) -> Nats:
     """Favour a new note of the bass at bar lines, where chords begin, and at steps of ``slash``."""
     state, place = row.state, row.state.place
-    if BASS not in row.new.habits or len(state.group) > 1 or state.last[:2] >= (place, BASS):
+    if BASS not in row.new.habits or len(state.group) > 1 or state.last_key[:2] >= (place, BASS):
         return
     if (at_chord(state) or state.step in slash) and BASS in row.parts_at(place):
         yield (

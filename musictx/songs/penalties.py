@@ -92,7 +92,7 @@ def bar_feedback(row: Any, steering: Steering, chords: bool) -> Nats:
     """
     state: BarState = row.state
     targets, span, field = steering.targets, window(state.seconds), len(state.group)
-    recent = [*state.recent(span, steering.parts)]
+    recent = [*state.recent_notes(span, steering.parts)]
     polyphony = targets.get("polyphony")
     at_once = sum(note.length for note in recent) / STEPS_PER_SECOND / span
     if field == 2 and (target := targets.get("register")):
@@ -103,8 +103,8 @@ def bar_feedback(row: Any, steering: Steering, chords: bool) -> Nats:
         octaves = np.log2(state.table.values_in("length") / STEPS_PER_QUARTER)
         yield state.ids["length"], LENGTH_GAIN * (at_once - polyphony) * octaves
     elif field == 4 and recent and (target := targets.get("loudness")):
-        velocities = state.loudness[[note.velocity_bin for note in recent]]
-        yield state.ids["velocity"], feedback("loudness", target, velocities, state.loudness[1:])
+        velocities = state.velocities[[note.velocity_bin for note in recent]]
+        yield state.ids["velocity"], feedback("loudness", target, velocities, state.velocities[1:])
     if field > 1:
         return
     crowd = 0.0  # nats for polyphony
@@ -180,7 +180,7 @@ def same_pitch(row: Any, parts: Collection[int], target: float) -> Nats:
     state: BarState = row.state
     if len(state.group) != 2 or state.part not in parts:
         return
-    latest = islice(state.recent(np.inf, {state.part}), REPETITION_STRIKES)
+    latest = islice(state.recent_notes(np.inf, {state.part}), REPETITION_STRIKES)
     tones = [group.tone for group in latest]
     repeated = sum(one == other for one, other in pairwise(tones))
     nats = REPETITION_GAIN * (repeated - target * len(tones))
@@ -195,7 +195,7 @@ def on_first_beat(row: Any) -> Nats:
     """Until the piece has a note, allow only the first place of a bar. Many pieces of the corpus
     begin with a pick-up; a new piece would begin with an almost empty bar."""
     state: BarState = row.state
-    if state.lines and not state.notes:
+    if state.line_count and not state.notes:
         places = state.ids["place"]
         yield slice(places.start + 1, places.stop), np.inf
         for kind in {"bar", "known"} & state.ids.keys():
@@ -206,7 +206,7 @@ def first_bar_line(row: Any, line: np.ndarray, lines: int) -> Nats:
     """Until the piece has ``lines`` bar lines, allow only copies of ``line`` (5,), the ids of a bar
     line. The copy may name any bar as the repeated one."""
     state: BarState = row.state
-    if state.lines < lines and not state.at_repeat:
+    if state.line_count < lines and not state.at_repeat:
         token = int(line[len(state.group)])
         yield slice(0, token), np.inf
         yield slice(token + 1, state.table.size), np.inf
@@ -253,7 +253,7 @@ def copy_of(row: Any, groups: Sequence[Group], fields: int) -> Nats:
     if state.in_line or count >= fields or not groups:
         return
     given = row.remaining[:1] if isinstance(row, BarRow) else []
-    rest = [group for group in (*groups, *given) if group.key > state.last]
+    rest = [group for group in (*groups, *given) if group.key > state.last_key]
     ids = min(rest, key=lambda group: group.key).ids if rest else [bar_end(row)]
     if count < len(ids) and ids[:count] == state.group:
         yield ids[count], -REPEAT_GAIN
@@ -288,7 +288,7 @@ def section_contrast(
 
     def sparse(state: BarState) -> Nats:
         if state.at_repeat:
-            ids, first = state.ids["section"], FIRST_REPEAT + max(state.lines - lines, 0)
+            ids, first = state.ids["section"], FIRST_REPEAT + max(state.line_count - lines, 0)
             # From this value on, the repeated bar is in an earlier section.
             yield slice(ids.start + first, ids.stop), np.inf
         bar = (state.bars[-1].begin - here) // steps
