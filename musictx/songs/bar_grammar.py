@@ -134,6 +134,11 @@ class BarState(GrammarState):
         return self.group[:1] == [self.ids["bar"].start]
 
     @property
+    def at_tone(self) -> bool:
+        """Whether the next id is the pitch, drum or root of a note or a chord."""
+        return len(self.group) == TONE and not self.in_line
+
+    @property
     def at_repeat(self) -> bool:
         """Whether the next id is the ``section`` of a bar line, which names the repeated bar."""
         return len(self.group) == REPEAT_FIELD and self.in_line

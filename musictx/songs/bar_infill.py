@@ -47,12 +47,12 @@ from musictx.songs.infill_penalties import (
     drummer_strokes,
     filling_parts,
     lead_into,
-    low_thirds,
+    low_intervals,
     on_root,
     over_tune,
     unlike_other_version,
 )
-from musictx.songs.penalties import SparsePenalty, same_pitch, summed
+from musictx.songs.penalties import SparsePenalty, same_pitch, sum_penalties
 from musictx.songs.repeats import repeat_distances
 from musictx.tokens.stream import CHORD, NoteStream
 from musictx.tokens.vocab import BOS, CUT
@@ -269,7 +269,7 @@ class BarInfill(Infill):
             gains.append(partial(drummer_strokes, drummer=drummer, sections=self.sections))
         costs: list[SparsePenalty] = []
         if habits:
-            costs += [HarmonicFit(given.notes, melodies, bass), low_thirds]
+            costs += [HarmonicFit(given.notes, melodies, bass), low_intervals]
             if self.brief.is_gap:
                 later = given.notes[given.notes["start"] >= self.stop][::-1].tolist()
                 following = {p: (step, tone) for step, p, tone, *_ in later if p in melodies}
@@ -285,7 +285,7 @@ class BarInfill(Infill):
                 costs.append(partial(over_tune, parts=ranged, tune=tune))
         if self.rejected is not None:
             costs.append(self._unlike(*self.rejected))
-        return [*super().penalties(), summed(*gains), sparing_given(summed(*costs))]
+        return [*super().penalties(), sum_penalties(*gains), sparing_given(sum_penalties(*costs))]
 
     def bars_back(self) -> np.ndarray:
         """(B,) for each bar, the distance in bars to the earlier bar that it should copy, or 0:

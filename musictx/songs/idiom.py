@@ -62,7 +62,7 @@ from musictx.songs.penalties import (
     one_meter,
     same_pitch,
     section_return,
-    summed,
+    sum_penalties,
 )
 from musictx.tokens.stream import CHORD, STEPS_PER_QUARTER
 from musictx.tokens.tokenizer import GrammarState
@@ -218,7 +218,7 @@ class BarIdiom(Idiom):
         sparse = self._keep_playing(region, state)
         if state.seconds < primer.seconds - 1e-6:
             line = split_bars(primer.ids, vocabulary)[-1][0]
-            sparse.append(partial(first_bar_line, line=line, lines=state.line_count + 1))
+            sparse.append(partial(first_bar_line, line=line, line_count=state.line_count + 1))
         if region.sampling.habits:
             habits = self._habits(primer, region.stats)
             melodies = {p for p, h in habits.items() if h.voices == 1 and p not in (BASS, DRUMS)}
@@ -226,13 +226,13 @@ class BarIdiom(Idiom):
             sparse += [section_return, as_in_repeated_bar, same]
             sparse += [] if len(primer.ids) else [on_first_beat]
         meters = [one_meter(vocabulary, n, m) for _, n, m in primer.plan.score.meters.tolist()]
-        return [*meters, *super().penalties(region, state), summed(*sparse)]
+        return [*meters, *super().penalties(region, state), sum_penalties(*sparse)]
 
     def feedback_penalties(self, region: Region) -> list[RowPenalty]:
         steer, chords = region.steering, self.tokenizer.chords
         if not (steer.targets or steer.usual_density):
             return []
-        return [summed(partial(bar_feedback, steering=steer, chords=chords))]
+        return [sum_penalties(partial(bar_feedback, steering=steer, has_chords=chords))]
 
     def _keep_playing(self, region: Region, state: BarState) -> list[SparsePenalty]:
         """The penalty that keeps parts playing. In a new piece these are the planned parts, at a
