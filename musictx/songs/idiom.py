@@ -37,7 +37,7 @@ from musictx.sampling.processors import Processor, of_sampling
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import has_controls, no_controls_message
-from musictx.songs import bar_codec, form
+from musictx.songs import bar_codec, form, penalties
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, split_bars
 from musictx.songs.bar_constraint import PartLimits
 from musictx.songs.bar_grammar import BarState
@@ -52,18 +52,7 @@ from musictx.songs.bars import (
 from musictx.songs.constants import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.songs.infill_penalties import BASS
 from musictx.songs.new_pieces import closing_bar, draw_ensemble, named_parts, new_piece
-from musictx.songs.penalties import (
-    SparsePenalty,
-    as_in_repeated_bar,
-    bar_feedback,
-    first_bar_line,
-    lacking_parts,
-    on_first_beat,
-    one_meter,
-    same_pitch,
-    section_return,
-    sum_penalties,
-)
+from musictx.songs.penalties import SparsePenalty
 from musictx.tokens.stream import CHORD, STEPS_PER_QUARTER
 from musictx.tokens.tokenizer import GrammarState
 
@@ -218,21 +207,31 @@ class BarIdiom(Idiom):
         sparse = self._keep_playing(region, state)
         if state.seconds < primer.seconds - 1e-6:
             line = split_bars(primer.ids, vocabulary)[-1][0]
-            sparse.append(partial(first_bar_line, line=line, line_count=state.line_count + 1))
+            sparse.append(
+                partial(penalties.first_bar_line, line=line, line_count=state.line_count + 1)
+            )
         if region.sampling.habits:
             habits = self._habits(primer, region.stats)
             melodies = {p for p, h in habits.items() if h.voices == 1 and p not in (BASS, DRUMS)}
-            same = partial(same_pitch, parts=melodies, target=region.stats.repetition_rate)
-            sparse += [section_return, as_in_repeated_bar, same]
-            sparse += [] if len(primer.ids) else [on_first_beat]
-        meters = [one_meter(vocabulary, n, m) for _, n, m in primer.plan.score.meters.tolist()]
-        return [*meters, *super().penalties(region, state), sum_penalties(*sparse)]
+            same = partial(
+                penalties.same_pitch, parts=melodies, target=region.stats.repetition_rate
+            )
+            sparse += [penalties.section_return, penalties.as_in_repeated_bar, same]
+            sparse += [] if len(primer.ids) else [penalties.on_first_beat]
+        meters = [
+            penalties.one_meter(vocabulary, n, m) for _, n, m in primer.plan.score.meters.tolist()
+        ]
+        return [*meters, *super().penalties(region, state), penalties.sum_penalties(*sparse)]
 
     def feedback_penalties(self, region: Region) -> list[RowPenalty]:
         steer, chords = region.steering, self.tokenizer.chords
         if not (steer.targets or steer.usual_density):
             return []
-        return [sum_penalties(partial(bar_feedback, steering=steer, has_chords=chords))]
+        return [
+            penalties.sum_penalties(
+                partial(penalties.bar_feedback, steering=steer, has_chords=chords)
+            )
+        ]
 
     def _keep_playing(self, region: Region, state: BarState) -> list[SparsePenalty]:
         """The penalty that keeps parts playing. In a new piece these are the planned parts, at a
@@ -250,5 +249,5 @@ class BarIdiom(Idiom):
             count = {part: state.count_onsets(part, since) for part in state.onsets}
             usual = {p: n / PART_SECONDS for p, n in count.items() if n >= FEWEST_NOTES}
         rates = {part: share * density for part, density in usual.items()}
-        keep = partial(lacking_parts, rates=rates, from_start=not len(primer.ids))
+        keep = partial(penalties.lacking_parts, rates=rates, from_start=not len(primer.ids))
         return [keep] if rates else []

@@ -242,8 +242,8 @@ def as_in_earlier_bar(
     row: BarRow, back: np.ndarray, same_rhythm: bool, melodies: Collection[int]
 ) -> Nats:
     """Favour a copy of the bar ``back[row.bar]`` bars before the current one. If that number is 0,
-    with ``same_rhythm``, favour the rhythm of the previous bar, but not of ``melodies``, nor of the
-    given notes of that bar if it was composed from its beginning."""
+    with ``same_rhythm``, favour the rhythm of the previous bar without ``melodies``, and without
+    its given notes if the region includes its bar line."""
     if distance := int(back[row.bar]):
         yield from favour_copy(row, earlier_groups(row.state, distance), fields=3)
     elif same_rhythm:

@@ -14,7 +14,7 @@ from musictx.config import SamplingConfig
 from musictx.data.statistics import CorpusStats, Habit
 from musictx.notes import DRUMS
 from musictx.shipped import models
-from musictx.songs import bar_infill, constants, drummers, infill_penalties
+from musictx.songs import constants, drummers, infill_penalties
 from musictx.songs.drummers import IN_KIT, Drummer
 from musictx.songs.infill_penalties import HarmonicFit
 from musictx.tokens.stream import CHORD, STREAM_NOTE
@@ -131,7 +131,7 @@ def test_the_low_notes_of_an_accompaniment_without_a_bass_last_only_into_their_r
 def test_a_tune_in_a_gap_leads_into_the_note_after_it(monkeypatch):
     """Within the last bar; before that it goes anywhere."""
     monkeypatch.setattr(constants, "LEAP_PENALTY", 200.0)
-    monkeypatch.setattr(bar_infill, "filling_parts", None)  # the parts of a gap may rest
+    monkeypatch.setattr(infill_penalties, "filling_parts", None)  # the parts of a gap may rest
     tune = line(*[60, 72] * 8, every=BAR / 2)
     _, part = gap(tune, 2 * BAR, 4 * BAR, habits={0: Habit(1, 40, 90, 4.0)})
     for made in versions(part, [(0,), (1,), (2,)]):

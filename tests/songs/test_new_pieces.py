@@ -397,7 +397,7 @@ def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
 def test_parts_of_a_new_piece_share_the_requested_density(song, density, monkeypatch):
     its, asked = idiom_of(song.tokenizer), []
     lacking = lambda row, rates, **more: asked.append(rates) or iter(())  # noqa: E731
-    monkeypatch.setattr("musictx.songs.idiom.lacking_parts", lacking)
+    monkeypatch.setattr("musictx.songs.penalties.lacking_parts", lacking)
     primer = its.choose_parts(region(stats=song.stats, seed=[2, 0]))
     state = song.tokenizer.grammar()
     new = region(primer, stats=song.stats, targets={"density": density})
