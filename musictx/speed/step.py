@@ -228,7 +228,7 @@ class NativeStep:
         which may be incomplete; return the cache of the layers."""
         self._next = cache.length
         self._ids[:, : self._next] = cache.ids
-        cascade, row, state = self._model.cascade, cache.row, cache.state
+        cascade, row, state = self._model.cascade, cache.block, cache.state
         assert cascade is not None
         padded = F.pad(row, (0, 0, 0, self._group - row.shape[1]))
         self._states[:] = cascade(state[:, None], padded[:, None])[:, 0, row.shape[1] - 1]
