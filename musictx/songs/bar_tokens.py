@@ -1,25 +1,24 @@
-"""Bar tokens, five ids a note: for music on a grid, and networks that take a note as one step.
+"""Bar tokens: a note is five ids, for music on a grid and networks that read a note in one step.
 
-A piece is a sequence of groups of five ids. The first two ids determine the kind of the group::
+A piece is a sequence of groups of five ids. The first two determine the kind of the group::
 
     place  program  pitch  length   velocity    a note of a pitched instrument
     place  drums    drum   none     velocity    a drum stroke
     place  harmony  root   quality  none        the chord from here on
     bar    numerator  denominator  section  place    a bar line, and the bar after it
 
-- ``place`` counts steps from the bar line, 24 to a quarter note (``songs/bars.py``), so equal bars
-  have equal ids. ``length`` is in steps, too.
+- ``place`` is the number of steps since the bar line, 24 to a quarter note (``songs/bars.py``), so
+  equal bars have equal ids. ``length`` is in steps, too.
 - Every bar, even an empty one, has a ``bar`` group with its meter; ``denominator`` is the exponent
   of a power of two. The ``place`` of this group is the step at which the bar ends early, or 0.
-  ``section`` names the earlier bar that this bar repeats (``songs/repeats.py``); 0: none.
+  ``section`` names the earlier bar that this bar repeats (``songs/bar_codec.py``); 0: none.
 - Groups are in the order of bar, place, part and pitch; chords precede programs, drums come last.
 - A piece begins with the bar of its first note and ends with the bar in which the last note ends.
-- A note longer than :data:`LONGEST_NOTE` steps is divided into tied notes; all but the first have
-  ``tie`` in place of a velocity. Meters without ids are read as 4/4 (``songs/bars.py``).
-- With ``controls=True`` windows can have controls, and given notes ahead of their bars
-  (``songs/bar_codec.py``).
-- Tempo has no ids: they are converted to seconds at 120 quarter notes a minute. In a file, notes
-  follow the tempo marks of the file (``Clock`` of ``tokens/tokenizer.py``).
+- A note longer than ``LONGEST_NOTE`` steps is divided into tied notes; all but the first have
+  ``tie`` in place of a velocity. Meters without ids are read as 4/4.
+- With ``controls=True`` windows can have controls and given notes (``songs/bar_codec.py``).
+- Tempo has no ids. Ids are converted to seconds at 120 quarter notes a minute; a ``Clock`` of
+  ``tokens/tokenizer.py`` converts these to seconds of a file.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ from musictx.tokens.tokenizer import Clock
 class BarredScore(NamedTuple):
     """A score on its grid.
 
-    stream    the bars that hold its notes, with the notes
+    stream    the notes and chords, and the bars in which they lie
     left_out  {reason: number of notes left out}
     bars      all bars of the file
-    first     the number in ``bars`` of the first bar of the stream
+    first     the index in ``bars`` of the first bar of the stream
     """
 
     stream: NoteStream
@@ -67,17 +66,16 @@ class BarredScore(NamedTuple):
 
     @property
     def clock(self) -> Clock:
-        """Converts seconds of the ids to seconds of the score."""
         return Clock(self.bars.beats, self.bars.begin_seconds(self.first), BPM)
 
     def steps(self, *moments: float) -> list[int]:
-        """Times in seconds as the nearest steps on the grid, from its first bar."""
+        """Convert times in seconds to the nearest steps on the grid, from its first bar."""
         steps = self.bars.grid_steps(np.array(moments, float))
         return (steps - self.bars.lines[self.first]).tolist()
 
 
 class BarTokenizer(StreamTokenizer):
-    """Score <-> ids, five a note. The arguments are those of
+    """Converts a Score to bar tokens and back. The arguments are those of
     :class:`musictx.config.TokenizerConfig`, and may raise :class:`musictx.errors.ConfigError`."""
 
     name = "notes"
@@ -137,7 +135,6 @@ class BarTokenizer(StreamTokenizer):
         return Clock(score.beats, bars.begin_seconds(first), BPM)
 
     def off_grid_count(self, score: Score) -> int:
-        """The number of notes of ``score`` that begin off the grid and are moved to it."""
         notes, _, bars = self._notes_and_bars(score)
         moves = bars.grid_steps(notes["start"]) - bars.steps(notes["start"])
         return int((np.abs(moves) > MOVE_TOLERANCE).sum())
@@ -146,7 +143,7 @@ class BarTokenizer(StreamTokenizer):
         self, score: Score, *moments: float
     ) -> tuple[np.ndarray, Counter[str], Bars]:
         """The notes of ``score`` that ids can encode, {reason: number of notes left out}, and the
-        bars up to the end of the last note and the last of ``moments`` (seconds)."""
+        bars up to the end of these notes and the last of ``moments`` (seconds)."""
         notes, left_out = self.encodable_notes(score)
         return notes, left_out, Bars(score, max([0.0, *notes["end"].tolist(), *moments]))
 
@@ -177,8 +174,7 @@ class BarTokenizer(StreamTokenizer):
             tied_notes.append(rest)
         stream = np.concatenate(tied_notes)
         begins = [*stream["start"].tolist(), *covered[:1]]
-        first = bars.bar_number(min(begins))
-        last = bars.bar_number(max([*begins, stop - 1]))
+        first, last = bars.bar_number([min(begins), max([*begins, stop - 1])]).tolist()
         if self.chords:
             stream = np.concatenate([self._chords(bars, first, last), stream])
         stream["start"] -= bars.lines[first]
@@ -232,16 +228,15 @@ class BarTokenizer(StreamTokenizer):
                 open_notes[part, pitch, end].append(i)
         lines = stream.lines[:-1]
         changes = (np.diff(bars["numerator"]) != 0) | (np.diff(bars["exponent"]) != 0)
-        # After a bar that ends early a mark begins the next bar.
+        # After a bar that ends early a mark moves the next bar line.
         has_mark = np.append(True, changes | (bars["early_end"][:-1] > 0))
         meters = np.zeros(int(has_mark.sum()), METER)
         meters["time"] = self.seconds(lines[has_mark])
         meters["numerator"] = bars["numerator"][has_mark]
         meters["denominator"] = 2 ** bars["exponent"][has_mark]
-        chords = notes[["start", "pitch", "length"]][is_chord].tolist()
         markers = tuple(
             (float(self.seconds(start)), str(harmony.Chord(root, quality)))
-            for start, root, quality in chords
+            for start, _, root, quality, _ in notes[is_chord].tolist()
         )
         return Score(
             notes=self.score_notes(notes[is_onset]),
