@@ -59,6 +59,8 @@ TIE_KINDS = ("place", "program", "pitch", "length", "tie")
 NOTE_KINDS = ("place", "program", "pitch", "length", "velocity")
 DRUM_KINDS = ("place", "drums", "drum", "none", "velocity")
 CHORD_KINDS = ("place", "harmony", "root", "quality", "none")
+#: {kind of the second id of a group: the kinds of its ids}; ties have those of notes.
+KINDS = {kinds[1]: kinds for kinds in (LINE_KINDS, NOTE_KINDS, DRUM_KINDS, CHORD_KINDS)}
 #: {part that is not a program: the kind of its id}, and the inverse.
 NAMED_PARTS = {CHORD: "harmony", DRUMS: "drums"}
 PARTS_BY_KIND = {kind: part for part, kind in NAMED_PARTS.items()}
@@ -145,9 +147,6 @@ def read(ids: np.ndarray | Sequence[int], table: Vocabulary) -> NoteStream:
     for name, field in (("pitch", 2), ("length", 3), ("velocity_bin", 4)):  # none and tie are 0
         notes[name] = value[:, field]
     return NoteStream(bars, notes)
-
-
-# ------------------------------------------------------------------- windows with notes ahead
 
 
 @dataclass(frozen=True)

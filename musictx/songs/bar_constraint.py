@@ -162,8 +162,6 @@ class BarRow(PartLimits, GivenRow):
         """The number of the current bar, the last one whose bar line is complete."""
         return self.state.line_count - 1
 
-    # ------------------------------------------------------------------------- the allowed ids
-
     def forced(self) -> list[int]:
         return list(takewhile(lambda token: token != FREE, self.queue))
 
@@ -202,8 +200,6 @@ class BarRow(PartLimits, GivenRow):
                 is_limit &= notes["pitch"] == state.value(TONE)
             longest = steps_to_next(notes["start"][is_limit], state.step)
             mask[state.ids["length"]] &= self.table.values_in("length") <= longest
-
-    # ---------------------------------------------------------------------------- the drawn ids
 
     def advance(self, token: int) -> None:
         if not (self.queue or self.state.group or self.remaining) and token == self.bar_end():

@@ -24,21 +24,8 @@ import numpy as np
 
 from musictx.chords import NONE, Chord
 from musictx.notes import DRUMS
-from musictx.songs.bar_codec import (
-    CHORD_KINDS,
-    DRUM_KINDS,
-    DRUM_STEPS,
-    FIELDS_PER_NOTE,
-    FIRST_REPEAT,
-    LINE_KINDS,
-    LONGEST_NOTE,
-    NOTE_KINDS,
-    PART,
-    PLACE,
-    REPEAT_FIELD,
-    TONE,
-    part_of,
-)
+from musictx.songs import bar_codec
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, FIRST_REPEAT, PART, PLACE, TONE, part_of
 from musictx.songs.bars import LONGEST_BAR, ON_GRID, STEP_SECONDS, STEPS_PER_SECOND
 from musictx.songs.repeats import FARTHEST_BARS
 from musictx.tokens.controls import KNOWN
@@ -47,8 +34,6 @@ from musictx.tokens.stream import CHORD, Velocities, bar_steps
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
 
-#: {kind of the second id of a group: the kinds of its ids}.
-KINDS = {kinds[1]: kinds for kinds in (LINE_KINDS, NOTE_KINDS, DRUM_KINDS, CHORD_KINDS)}
 #: Place, part and tone of a group: the sort key of the groups in a bar.
 GroupKey = tuple[int, int, int]
 #: Keys less and greater than that of any group.
@@ -120,8 +105,6 @@ class BarState(GrammarState):
         #: group have been skipped.
         self._in_ahead, self._skipped = False, 0
 
-    # --------------------------------------------------------------------------- the ids so far
-
     @property
     def last_key(self) -> GroupKey:
         """The key of the last group of the current bar; :data:`FIRST_KEY` in an empty bar."""
@@ -141,7 +124,7 @@ class BarState(GrammarState):
     @property
     def at_repeat(self) -> bool:
         """Whether the next id is the ``section`` of a bar line, which names the repeated bar."""
-        return len(self.group) == REPEAT_FIELD and self.in_line
+        return len(self.group) == bar_codec.REPEAT_FIELD and self.in_line
 
     def value(self, field: int) -> int:
         """The value of a field of the current group."""
@@ -149,7 +132,7 @@ class BarState(GrammarState):
 
     def kind(self, field: int) -> str:
         """The kind of a field of the current group, whose first two ids are written."""
-        return KINDS[self.table.tokens[self.group[1]][0]][field]
+        return bar_codec.KINDS[self.table.tokens[self.group[1]][0]][field]
 
     @property
     def part(self) -> int:
@@ -222,7 +205,7 @@ class BarState(GrammarState):
         begin, _, _, groups = self.bars[-1]
         groups.append(group)
         start = begin + place
-        end = start + (length or DRUM_STEPS)
+        end = start + (length or bar_codec.DRUM_STEPS)
         stop = end / STEPS_PER_SECOND
         if part == CHORD:
             self.chord = Chord(tone, length)
@@ -230,7 +213,7 @@ class BarState(GrammarState):
             self.ends[part] = [*self.sounding_at(part, start), (end, tone)]
             if not velocity_bin:
                 self._tied[part, tone, start] -= 1
-            if length == LONGEST_NOTE:  # a tie may continue the note
+            if length == bar_codec.LONGEST_NOTE:  # a tie may continue the note
                 self._tied[part, tone, end] += 1
                 stop = np.inf
         if not velocity_bin:
@@ -255,8 +238,6 @@ class BarState(GrammarState):
 
     def _cut(self) -> None:
         self.line_count = FARTHEST_BARS
-
-    # ------------------------------------------------------------------------- the allowed ids
 
     def _allowed(self) -> np.ndarray:
         mask = np.zeros(self.table.size, dtype=bool)

@@ -113,8 +113,6 @@ class BarInfill(Infill):
         self.piece = self._opening()
         self.is_new = [False] * len(tokenizer.decode(self.piece).notes)
 
-    # ---------------------------------------------------------------------- given notes and bars
-
     def _bar_of(self, step: int) -> int:
         return int(np.searchsorted(self.lines, step, side="right")) - 1
 
@@ -164,8 +162,6 @@ class BarInfill(Infill):
 
     def written(self) -> np.ndarray:
         return self.piece
-
-    # ---------------------------------------------------------------------------------- composing
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
         controls = bar_codec.control_prefix(self.table, levels)
@@ -219,8 +215,6 @@ class BarInfill(Infill):
         self.piece = np.concatenate([self.piece, np.array(self.row.piece[:stop], np.int64)])
         self.bar, self.done = self.row.bar, self.row.done
         self.here = int(self.lines[self.bar])
-
-    # ---------------------------------------------------------------------------------- penalties
 
     def penalties(self) -> list[RowPenalty]:
         """As in the base class. Gains also apply to given notes; the other penalties do not."""

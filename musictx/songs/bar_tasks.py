@@ -90,7 +90,7 @@ class BarTasks(Tasks):
             new &= stream.notes["part"] != CHORD
         if random.random() < GIVEN_VOICE_SHARE:
             new &= ~self._voice(stream.notes, new, random)
-        ahead = self._given_ahead(stream, new, begin, given_stop, count, random)
+        ahead = self._given_ahead(stream, new, begin, given_stop, random)
         return None if ahead is None else (ahead, 0, stop)
 
     def _accompany(self, stream: NoteStream, random: Generator) -> WindowBars | None:
@@ -103,26 +103,20 @@ class BarTasks(Tasks):
             if random.random() < CHORDS_SHARE:
                 given |= chords
         lookahead = int(random.choice(LOOKAHEADS))
-        ahead = self._given_ahead(stream, region & ~given, begin, count, lookahead, random)
-        return None if ahead is None else (ahead, 0, count)
+        ahead = self._given_ahead(stream, region & ~given, begin, count, random)
+        return None if ahead is None else (replace(ahead, lookahead=lookahead), 0, count)
 
     def _given_ahead(
-        self,
-        stream: NoteStream,
-        new: np.ndarray,
-        begin: int,
-        stop: int,
-        lookahead: int,
-        random: Generator,
+        self, stream: NoteStream, new: np.ndarray, begin: int, stop: int, random: Generator
     ) -> GivenAhead | None:
-        """All notes but the ``new`` ones, (n,) bool, as given notes ahead of the bars ``begin`` to
-        ``stop`` - 1; ``None`` if nothing is new."""
+        """All notes but the ``new`` ones, (n,) bool, as given notes of the bars ``begin`` to
+        ``stop`` - 1, which the model looks ahead to the end; ``None`` if nothing is new."""
         if not new.any():
             return None
         is_whole = np.bincount(stream.bar[new], minlength=len(stream.bars)) == 0
         sections = np.where(is_whole, bar_codec.WHOLE, 0)
         parts = self._named_parts(stream.notes[new], random)
-        return GivenAhead(begin, stop, lookahead, stream.notes[~new], sections, parts)
+        return GivenAhead(begin, stop, len(stream.bars), stream.notes[~new], sections, parts)
 
     def _named_parts(self, new: np.ndarray, random: Generator) -> list[int]:
         """The parts of the ``new`` notes if the window is to name them, else an empty list."""

@@ -118,8 +118,6 @@ class BarTokenizer(StreamTokenizer):
         ]
         self.vocabulary = self._table(fields)
 
-    # ------------------------------------------------------------------------------------ encoding
-
     def stream(self, score: Score) -> tuple[NoteStream, Counter[str]]:
         grid = self.grid(score)
         return grid.stream, grid.left_out
@@ -197,8 +195,6 @@ class BarTokenizer(StreamTokenizer):
                 rows.append((step, CHORD, chord.root, chord.quality, 0))
         return np.array(rows, STREAM_NOTE)
 
-    # ------------------------------------------------------------------------------------ decoding
-
     def read(self, ids: np.ndarray | Sequence[int]) -> NoteStream:
         return bar_codec.read(ids, self.vocabulary)
 
@@ -244,8 +240,6 @@ class BarTokenizer(StreamTokenizer):
             meters=meters,
             markers=markers,
         )
-
-    # -------------------------------------------------------------------------------------- others
 
     def state(self) -> BarState:
         return BarState(self.vocabulary)
