@@ -143,7 +143,7 @@ class BarInfill(Infill):
         return np.stack([bar[0] for bar in split_bars(ids, self.table)])
 
     def _groups(self, ids: np.ndarray) -> list[list[Group]]:
-        """The groups of notes and chords in each bar of ``ids``."""
+        """The notes and chords in each bar of ``ids``."""
         bars = split_bars(ids, self.table)
         return [[Group.of(self.table, group) for group in bar[1:].tolist()] for bar in bars]
 

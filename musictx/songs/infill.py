@@ -111,7 +111,7 @@ def _drums_last(
     pitched = replace(_with_density(request, 1 - share), add=",".join(names), style=None)
     drums_alone = _with_density(request, share)
     drums_alone = replace(drums_alone, add=drums, samples=1, register=None, polyphony=None)
-    composed: dict[str, float] = {}  # {"others", "drums": seconds composed so far}
+    composed: dict[str, float] = {}  # seconds of the drums, and of the others
 
     def report(name: str, earlier: float, count: int, seconds: float) -> None:
         composed[name] = earlier + seconds

@@ -55,11 +55,8 @@ def _dense(nats: Nats, state: BarState) -> np.ndarray:
 
 
 def bar_end(row: Any) -> int:
-    """The id that ends the current bar."""
+    """The id that ends the current bar; see also :meth:`.BarRow.bar_end`."""
     return row.bar_end() if isinstance(row, BarRow) else row.state.ids["bar"].start
-
-
-# ---------------------------------------------------------------------- controls and parts
 
 
 def bar_feedback(row: Any, steering: Steering, has_chords: bool) -> Nats:
@@ -179,9 +176,6 @@ def same_pitch(row: Any, parts: Collection[int], target: float) -> Nats:
         yield state.table.id("pitch", tones[0]), nats
 
 
-# --------------------------------------------------------------------------- bar lines and places
-
-
 def on_first_beat(row: Any) -> Nats:
     """Until the piece has a note, allow neither a second bar nor a place after the first beat. Many
     pieces of the corpus begin with a pick-up; a new piece would begin with an almost empty bar."""
@@ -211,9 +205,6 @@ def one_meter(table: Vocabulary, numerator: int, denominator: int) -> RowPenalty
         other[table.slices[kind]] = True
         other[table.id(kind, value)] = False
     return forbidding(other)
-
-
-# ---------------------------------------------------------------------- repetition and contrast
 
 
 def section_return(row: Any) -> Nats:

@@ -101,9 +101,7 @@ def test_an_accompaniment_without_a_bass_has_low_roots(has_bass, monkeypatch):
     stats = CorpusStats(parts={33: Habit(1, 48, 59)})
     part = accompaniment(music, (0,), habits={0: Habit(4, 36, 87, 4.0)}, stats=stats)
     low = []
-    for made in versions(
-        part, [(4,), (5,), (6,)], SamplingConfig()
-    ):  # no root is held into its bar
+    for made in versions(part, [(4,), (5,), (6,)], SamplingConfig()):  # none holds a root over
         for bar, root in enumerate(roots):
             pitches = made.new["pitch"][np.abs(made.new["start"] - BAR * bar) < 1e-3]
             low += [pitches.min() == 48 + root] if len(pitches) else []
