@@ -36,14 +36,7 @@ from musictx.notes import DRUMS, METER, TEMPO, Score, sort_order
 from musictx.songs import bar_codec
 from musictx.songs.bar_codec import DRUM_STEPS, FIELDS_PER_NOTE, LONGEST_NOTE, SECTIONS
 from musictx.songs.bar_grammar import BarState
-from musictx.songs.bars import (
-    LONGEST_BAR,
-    MAX_EXPONENT,
-    MAX_NUMERATOR,
-    MOVE_TOLERANCE,
-    STEPS_PER_SECOND,
-    Bars,
-)
+from musictx.songs.bars import LONGEST_BAR, MAX_EXPONENT, MAX_NUMERATOR, STEPS_PER_SECOND, Bars
 from musictx.songs.chord_estimation import recognise_chords
 from musictx.tokens.spelling import StreamTokenizer
 from musictx.tokens.stream import CHORD, STREAM_NOTE, NoteStream
@@ -134,8 +127,7 @@ class BarTokenizer(StreamTokenizer):
 
     def off_grid_count(self, score: Score) -> int:
         notes, _, bars = self._notes_and_bars(score)
-        moves = bars.grid_steps(notes["start"]) - bars.steps(notes["start"])
-        return int((np.abs(moves) > MOVE_TOLERANCE).sum())
+        return bars.off_grid_count(notes["start"])
 
     def _notes_and_bars(
         self, score: Score, *moments: float

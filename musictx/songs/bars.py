@@ -127,6 +127,11 @@ class Bars:
         begin, end = self._lines_around(steps)
         return np.minimum(begin + round_to_grid(steps - begin), end)
 
+    def off_grid_count(self, seconds: np.ndarray) -> int:
+        """How many of the times in seconds :meth:`grid_steps` moves."""
+        moves = self.grid_steps(seconds) - self.steps(seconds)
+        return int((np.abs(moves) > MOVE_TOLERANCE).sum())
+
     def next_grid_steps(self, steps: np.ndarray) -> np.ndarray:
         """The first step on a grid after each of ``steps``."""
         begin, end = self._lines_around(steps)
