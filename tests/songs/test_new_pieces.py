@@ -19,7 +19,7 @@ from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import NOTHING, Plan, Primer
 from musictx.sampling.sample import Sample
 from musictx.shipped import examples
-from musictx.songs import bar_infill, form, idiom, new_pieces, repeats
+from musictx.songs import bar_infill, form, idiom, new_pieces, penalties, repeats
 from musictx.songs.bars import blank_piece
 from musictx.songs.chord_estimation import search
 from musictx.songs.constants import PART_SHARE
@@ -207,7 +207,7 @@ def test_chords_have_the_top_p_that_is_asked_for_and_parts_their_penalty(song, m
         new_pieces, "draw", lambda *a, **more: top_p.append(more["top_p"]) or draw(*a, **more)
     )
     record = lambda row, **more: iter(parts.append(more["parts"]) or ())  # noqa: E731
-    for module in (bar_infill, idiom):
+    for module in (bar_infill, penalties):
         monkeypatch.setattr(module, "same_pitch", record)
     for sampling in ({}, {"top_p": 0.5}, {"habits": False}):
         options = {"bars": 1, "seed": 1, "sampling": sampling}
