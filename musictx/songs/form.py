@@ -188,7 +188,7 @@ class _Composition:
     def _contrast(self, grid: BarredScore, stop: int, earlier: Sequence[int]) -> list[Penalty]:
         """The penalty on similarity to the sections numbered ``earlier``, for a section that ends
         with the bar before ``stop``; an empty list if bars differ in length."""
-        lines = grid.bars.lines[grid.bars.before + self.lead_bars :]
+        lines = grid.bars.lines[grid.bars.added_bars + self.lead_bars :]
         bar_lengths = {int(length) for length in np.diff(lines[: self.bar_count + 1])}
         if len(bar_lengths) > 1:
             return []

@@ -19,7 +19,7 @@ from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import NO_PRIMER, Plan, Primer
 from musictx.sampling.sample import Sample
 from musictx.shipped import examples
-from musictx.songs import bar_infill, form, idiom, new_pieces, repeats
+from musictx.songs import bar_infill, form, idiom, new_pieces, penalties, repeats
 from musictx.songs.bars import blank_piece
 from musictx.songs.chord_estimation import search_chords
 from musictx.songs.constants import PART_SHARE
@@ -211,7 +211,7 @@ def test_chords_have_the_top_p_that_is_asked_for_and_parts_their_penalty(song, m
         new_pieces, "draw_chords", lambda *a, **b: top_p.append(b["top_p"]) or draw(*a, **b)
     )
     record = lambda row, **more: iter(parts.append(more["parts"]) or ())  # noqa: E731
-    for module in (bar_infill, idiom):
+    for module in (bar_infill, penalties):
         monkeypatch.setattr(module, "same_pitch", record)
     for sampling in ({}, {"top_p": 0.5}, {"habits": False}):
         options = {"bars": 1, "seed": 1, "sampling": sampling}
@@ -401,7 +401,7 @@ def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
 def test_parts_of_a_new_piece_share_the_requested_density(song, density, monkeypatch):
     its, asked = idiom_of(song.tokenizer), []
     lacking = lambda row, rates, **more: asked.append(rates) or iter(())  # noqa: E731
-    monkeypatch.setattr("musictx.songs.idiom.lacking_parts", lacking)
+    monkeypatch.setattr("musictx.songs.penalties.lacking_parts", lacking)
     primer = its.choose_parts(region(stats=song.stats, seed=[2, 0]))
     state = song.tokenizer.grammar()
     new = region(primer, stats=song.stats, targets={"density": density})
