@@ -38,8 +38,8 @@ SAME_ROOT, SAME_PITCH = 3.0, 1.5
 
 # -------------------------------------------------------------------------- infill_penalties.py
 #: The bonus of a note of a silent bass at a bar line, and of the root of the chord. "form by a
-#: plan, drums and a bass to songs": bars begun .201, then .711 (songs .848); roots .486, then .889. The
-#: bass of a slash chord is requested, so its bonus is greater.
+#: plan, drums and a bass to songs": bars begun .201, then .711 (songs .848); roots .486, then
+#: .889. The bass of a slash chord is requested, so its bonus is greater.
 BAR_LINE_GAIN, ROOT_GAIN = 7.0, 2.0
 SLASH_GAIN = 2 * BAR_LINE_GAIN
 #: The penalty on a note that is not a tone of its given chord, or is a semitone from a sounding
