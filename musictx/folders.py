@@ -1,4 +1,7 @@
-"""List the files in folders in the order of their names. Symbolic links are followed."""
+"""List the files in folders in the order of their names. Symbolic links are followed.
+
+Also the names of the files of a model folder.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,14 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
+
+#: The files of a model folder; all but the last, which may be deleted or changed, are required.
+MODEL_FILES = ("model.safetensors", "config.json", "tokenizer.json", "CARD.md")
+
+
+def missing_files(names: Collection[str]) -> list[str]:
+    """Return the required files of a model folder that are not in ``names``."""
+    return [name for name in MODEL_FILES[:-1] if name not in names]
 
 
 class FileEntry(NamedTuple):

@@ -17,7 +17,7 @@ import yaml
 
 from musictx.errors import UserError, reason, shown
 from musictx.files import write_text
-from musictx.shipped import FILES, missing_files
+from musictx.folders import MODEL_FILES, missing_files
 
 _NAME = re.compile(r"hf:(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?", re.ASCII)
 #: The file that the hub shows as the page of a model.
@@ -46,12 +46,12 @@ def fetch(name: str) -> Path:
             sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
             if absent := missing_files(sizes):
                 raise UserError(f"{name}: not a model of musictx: {' and '.join(absent)} missing")
-            total = sum(size for file, size in sizes.items() if file in FILES)
+            total = sum(size for file, size in sizes.items() if file in MODEL_FILES)
             if total > MOST_MB * 10**6:
                 raise UserError(f"{name}: {total / 1e6:,.0f} MB, more than the {MOST_MB:,} allowed")
         return Path(
             hub.snapshot_download(
-                repository, revision=revision, endpoint=endpoint, allow_patterns=list(FILES)
+                repository, revision=revision, endpoint=endpoint, allow_patterns=list(MODEL_FILES)
             )
         )
     except UserError:
@@ -85,7 +85,9 @@ def push(folder: Path, repository: str, *, private: bool) -> str:
     api = _hub(repository).HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     try:
         address = api.create_repo(repository, private=private, exist_ok=True)
-        api.upload_folder(repo_id=repository, folder_path=folder, allow_patterns=[*FILES, PAGE])
+        api.upload_folder(
+            repo_id=repository, folder_path=folder, allow_patterns=[*MODEL_FILES, PAGE]
+        )
     except Exception as error:  # as in fetch
         raise UserError(f"{repository}: cannot be uploaded ({reason(error)})") from error
     return str(address)

@@ -4,17 +4,15 @@ and its optional components. Also find the included examples of music."""
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
 from pathlib import Path
 
 from musictx import registry
 from musictx.errors import UserError, shown
 from musictx.files import read_json
+from musictx.folders import MODEL_FILES, missing_files
 
-#: The files of a model folder. CARD.md may be deleted or changed.
-FILES = ("model.safetensors", "config.json", "tokenizer.json", "CARD.md")
-REQUIRED = FILES[:3]
-CONTENTS = "a model folder has " + ", ".join(FILES) + " and is written by musictx train"
+#: For error messages.
+CONTENTS = "a model folder has " + ", ".join(MODEL_FILES) + " and is written by musictx train"
 _HERE = Path(__file__).resolve().parent
 #: The included models for new music and performances, and for music that follows a beat grid.
 DEFAULT, SONG_MODEL = "piano", "song"
@@ -27,11 +25,6 @@ OPENINGS = ("mozart_k545",)
 def is_model(folder: Path) -> bool:
     """Whether ``folder`` looks like a model folder, complete or not."""
     return (folder / "config.json").is_file()
-
-
-def missing_files(names: Collection[str]) -> list[str]:
-    """Return the required files of a model folder that are not in ``names``."""
-    return [name for name in REQUIRED if name not in names]
 
 
 def models() -> dict[str, Path]:
