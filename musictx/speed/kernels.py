@@ -32,8 +32,8 @@ def unsupported_reason(job: Job, device: str, *dtypes: torch.dtype) -> str | Non
 
 
 def dropout_seed(setting: Setting) -> int:
-    """A seed for dropout, or 0 without dropout. torch's CPU generator draws it: no device is waited
-    for, and a seeded or resumed run drops the same weights."""
+    """A seed for dropout, or 0 without dropout. It comes from torch's CPU generator: no device has
+    to finish first, and a seeded or resumed run drops the same weights."""
     return int(torch.randint(2**62, ())) if setting.dropout else 0
 
 
@@ -48,12 +48,12 @@ def operator(
 ) -> Callable[..., tuple[Tensor, Tensor]]:
     """Register the operator ``torch.ops.musictx.NAME`` and return it.
 
-    The operator returns the output of attention and the log of each row's sum of weights. Only
-    these and the inputs are saved for the backward pass, which computes the logits again.
+    The operator returns the output of attention and, for each query, the log of its sum of weights.
+    Only these and the inputs are saved for the backward pass, which computes the logits again.
 
     inputs   the schema of the inputs, such as "Tensor q, Tensor? table, float scale": tensors
              before numbers, and differentiable tensors before the others
-    differentiable  the number of inputs that can have a gradient
+    differentiable  the number of differentiable inputs
     empty    ``(*inputs)`` -> uninitialised memory for both results
     forward  ``(*results, *inputs)``: writes the results into that memory
     gradients  ``(needs_gradient, upstream, *results, *inputs)`` -> gradients of the differentiable
@@ -72,7 +72,7 @@ def operator(
         needs_gradient: list[bool], upstream: Tensor, *arguments: Any
     ) -> tuple[Tensor | None, ...]:
         computed = gradients(needs_gradient, upstream, *arguments)
-        return tuple(  # an operator must return a tensor in every place
+        return tuple(  # an operator cannot return None
             gradient if needed else upstream.new_empty(0)
             for gradient, needed in zip(computed, needs_gradient)
         )
@@ -94,11 +94,10 @@ def operator(
         *saved, out, log_sum = ctx.saved_tensors
         needs_gradient = list(ctx.needs_input_grad[:differentiable])
         computed = backward_operator(needs_gradient, upstream, out, log_sum, *saved, *ctx.scalars)
-        without_gradient = [None] * (tensor_count - differentiable + len(ctx.scalars))
-        input_gradients = (
+        input_gradients = [
             gradient if needed else None for gradient, needed in zip(computed, needs_gradient)
-        )
-        return (*input_gradients, *without_gradient)
+        ]
+        return (*input_gradients, *[None] * (len(ctx.needs_input_grad) - differentiable))
 
     outputs = ", ".join(["Tensor"] * differentiable)
     schema = (
