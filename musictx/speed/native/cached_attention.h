@@ -10,7 +10,7 @@
 
 namespace {
 
-// The memory of one thread, for one head of several rows.
+// The working memory of one thread, for one head of several rows.
 template <class Format>
 struct Scratch {
   std::vector<float> logits, scaled_weights, by_distance, content, position, outputs, totals;
@@ -52,7 +52,7 @@ void add_weighted_values(const uint32_t* values, int64_t channels,
 inline void add_by_order(const Axis& axis, const Segment& segment, const float* by_distance,
                          float* logits) {
   const auto [begin, end, query_slot] = segment;
-  // Distances of slots below `inner` are clipped to `high`, those of slots from `clipped` on to `low`.
+  // The distances of slots below `inner` are clipped to `high`, those from slot `clipped` on to `low`.
   const int64_t inner = std::clamp(query_slot - axis.high, begin, end);
   const int64_t clipped = std::clamp(query_slot - axis.low + 1, inner, end);
   const float* descending = by_distance + query_slot - axis.low;

@@ -9,7 +9,7 @@
 //   VECTORS                vectors of sums per row that fit into the registers, with ROWS rows at once
 //   Weights, Input, Sum    WIDTH words of weights, decoded; a group of inputs; WIDTH accumulators
 //   weights(words)         Weights from WIDTH words
-//   prepare(x, count, to)  write x (count,) to `to` in groups, padded with zeros; returns what `value` needs
+//   prepare(x, count, to)  write x (count,) to `to` in groups, padded with zeros; return what `value` needs
 //   broadcast(input)       the group of inputs in every lane
 //   add(sum, weights, x)   sum += weights x, in one fixed order
 //   value(sum, prepared)   the WIDTH sums in float32
@@ -108,6 +108,14 @@ __attribute__((noinline)) void accumulate(const uint32_t* w, ptrdiff_t w_stride,
   }
   for (int r = 0; r < rows; r++)
     for (int v = 0; v < vectors; v++) store_vector(address(r, v), sum[r][v]);
+}
+
+// Calls act<rows>() for a number of rows that is known only at run time, from 1 to `most`.
+template <int most, class Act>
+inline void with_rows(int rows, const Act& act) {
+  if constexpr (most > 1)
+    if (rows < most) return with_rows<most - 1>(rows, act);
+  act.template operator()<most>();
 }
 
 // Calls act<ROWS>(r) for each block of ROWS rows from r on, then act<1>(r) for each remaining row.
