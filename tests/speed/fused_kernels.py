@@ -16,13 +16,13 @@ from tests.attention import cases
 from tests.attention.cases import computed, excess, table_job
 from tests.speed import interpreter
 
-assert interpreter.HERE, __doc__
+assert interpreter.INTERPRETED, __doc__
 SIZE = 16
 
 
 @pytest.fixture(autouse=True)
 def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    interpreter.cut(monkeypatch, 16)
+    interpreter.set_tiles(monkeypatch, 16)
     torch.manual_seed(0)
 
 

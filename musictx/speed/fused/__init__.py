@@ -2,8 +2,7 @@
 
 Like attention in C++, it supports causal attention with a table or a bias over distances, labels,
 packed pieces and dropout; speed/chunked computes other terms. The skew is one gather in registers
-(skew.py); the forward pass needs 3 products, plain attention 2.
-:class:`~musictx.speed.fused.config.Config` sets the tiles, warps and stages.
+(skew.py); the forward pass needs 3 products for each tile, plain attention 2.
 
 Inputs are bfloat16, float16 or float32; softmax, sums and the gradients of the tables are float32.
 Triton is imported when the kernel first runs. With ``TRITON_INTERPRET=1`` set before that, it runs
@@ -24,7 +23,7 @@ from torch import Tensor
 from musictx.attention.job import Job, Setting
 from musictx.attention.terms import Axis, Terms
 from musictx.speed import kernels
-from musictx.speed.fused import memory
+from musictx.speed.fused import problem
 from musictx.speed.fused.config import HEAD_DIMS
 from musictx.speed.fused.masks import mask
 from musictx.speed.labels import pad_to_one_width
@@ -53,9 +52,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D).
 
     Arguments are not checked here (:func:`musictx.attention.attend` checks them). With 16-bit
-    inputs the table may be a float32 master: it is cast once per call, and its gradient is
-    accumulated in float32. The sums in gradients of tables have no fixed order, so their last bits
-    differ from run to run.
+    inputs the table may be float32: it is cast once per call, and its gradient is float32. The sums
+    in gradients of tables have no fixed order, so their last bits differ from run to run.
     """
     batch, heads, queries, width = q.shape
     keys = k.shape[2]
@@ -77,7 +75,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
 
 
 def _random(shape: tuple[int, ...], device: torch.device) -> Tensor:
-    """32 random bits for each query or key, from which dropout computes a hash for each weight."""
+    """32 random bits for each query or key; dropout hashes those of each pair."""
     return torch.randint(-(2**31), 2**31, shape, dtype=torch.int32, device=device)
 
 
@@ -88,15 +86,14 @@ def _device(x: Tensor) -> AbstractContextManager[Any]:
 
 def _empty(q: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
     """Memory for the output, like q, and for the log to base 2 of each row's sum of weights."""
-    return memory.empty_like(q), memory.empty(q.shape[:3], q.device)
+    return problem.empty_like(q), problem.empty(q.shape[:3], q.device)
 
 
 def _forward(out: Tensor, log_sum: Tensor, *inputs: Any) -> None:
     from musictx.speed.fused import launch
-    from musictx.speed.fused.problem import Problem
 
     with _device(out):
-        launch.forward(Problem(*inputs), out, log_sum)
+        launch.forward(problem.Problem(*inputs), out, log_sum)
 
 
 def _gradients(
@@ -104,10 +101,10 @@ def _gradients(
 ) -> tuple[Tensor | None, ...]:
     """Gradients of q, k, v, table and bias."""
     from musictx.speed.fused import launch
-    from musictx.speed.fused.problem import Problem
 
+    needs_bias = needs_gradient[4]
     with _device(out):
-        return launch.backward(Problem(*inputs), upstream, out, log_sum, needs_gradient[4])
+        return launch.backward(problem.Problem(*inputs), upstream, out, log_sum, needs_bias)
 
 
 attention = kernels.operator(
@@ -119,5 +116,5 @@ attention = kernels.operator(
     _empty,
     _forward,
     _gradients,
-    memory.empty_like,
+    problem.empty_like,
 )

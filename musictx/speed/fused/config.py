@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -10,34 +10,26 @@ import torch
 HEAD_DIMS = (16, 32, 64, 128)
 
 
-@dataclass(frozen=True)
-class Tile:
-    """The tiles of one pass: ``side`` queries times ``side`` keys, each computed by ``warps`` warps
-    with ``stages`` pipeline stages."""
+class Tile(NamedTuple):
+    """A tile of ``side`` queries and ``side`` keys, computed by ``warps`` warps with ``stages``
+    pipeline stages."""
 
     side: int
-    warps: int = 4
-    stages: int = 2
+    warps: int
+    stages: int
 
 
-@dataclass(frozen=True)
-class Config:
-    """The tiles of each pass.
-
-    forward   the forward pass
-    query     the backward pass over queries: dq and the tables' gradients
-    key       the backward pass over keys: dk and dv
-    """
+class Config(NamedTuple):
+    """The tiles of the three passes."""
 
     forward: Tile
-    query: Tile
-    key: Tile
+    query: Tile  # the backward pass over queries: dq and the gradients of the tables
+    key: Tile  # the backward pass over keys: dk and dv
 
 
 def choose(dtype: torch.dtype, head_dim: int) -> Config:
-    """The configuration for a dtype and a head size. For 16 bits and head size 64 it is the fastest
-    on an H200, otherwise the one for which the compiler reports the fewest register spills
-    (scripts/LOG.md)."""
+    """The tiles for a dtype and a head size: for 16 bits and head size 64 the fastest on an H200,
+    otherwise those with the fewest register spills (scripts/LOG.md)."""
     if dtype == torch.float32:
         tile = Tile(16, 8, 1)
         return Config(tile, tile, tile)
