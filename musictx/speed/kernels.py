@@ -1,4 +1,4 @@
-"""Register attention kernels as torch operators; code that several kernels share.
+"""What several kernels of attention share, above all their registration as torch operators.
 
 An operator makes a kernel known to autograd, ``torch.compile`` and autocast.
 ``torch.library.custom_op`` would do the same, but its first call imports the whole compiler, which
@@ -35,6 +35,21 @@ def dropout_seed(setting: Setting) -> int:
     """A seed for dropout, or 0 without dropout. It comes from torch's CPU generator: no device has
     to finish first, and a seeded or resumed run drops the same weights."""
     return int(torch.randint(2**62, ())) if setting.dropout else 0
+
+
+def piece_codes(setting: Setting) -> tuple[Tensor, Tensor] | tuple[None, None]:
+    """The code of the piece of each query and key, int64 (B, Tq) and (B, Tk): the index of the
+    first key of that piece, or Tk if it has no key. ``(None, None)`` if there are no pieces."""
+    query_pieces, key_pieces = setting.query_pieces, setting.key_pieces
+    if query_pieces is None or key_pieces is None:
+        return None, None
+    ids, order = key_pieces.sort(dim=1, stable=True)  # stable: the leftmost is the earliest
+
+    def first_key(pieces: Tensor) -> Tensor:
+        index = torch.searchsorted(ids, pieces.contiguous()).clamp(max=ids.shape[1] - 1)
+        return torch.where(ids.gather(1, index) == pieces, order.gather(1, index), ids.shape[1])
+
+    return first_key(query_pieces), first_key(key_pieces)
 
 
 def operator(

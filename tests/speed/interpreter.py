@@ -13,10 +13,11 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 def set_tiles(patch: pytest.MonkeyPatch, side: int) -> None:
     """Set tiles of ``side`` queries and keys. Fill outputs with NaN, so that gaps are noticed."""
     from musictx.speed.fused import problem
-    from musictx.speed.fused.config import Config, Tile
 
     nan = float("nan")
-    patch.setattr(problem, "choose", lambda *_: Config(*[Tile(side, 4, 1)] * 3))
+    patch.setattr(
+        problem, "choose_tiles", lambda *_: problem.Tiles(*[problem.Tile(side, 4, 1)] * 3)
+    )
     patch.setattr(problem, "empty", lambda shape, device: torch.full(shape, nan, device=device))
     patch.setattr(problem, "empty_like", lambda x: torch.full_like(problem.unit_stride(x), nan))
 

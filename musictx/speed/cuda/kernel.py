@@ -138,19 +138,20 @@ def is_used(device: torch.device) -> bool:
 
 def defines(kernel: str, p: Any) -> list[str]:
     """The macros with which a kernel is compiled for a problem."""
+    is_finish = kernel == "finish"  # one variant for each size and dtype
+    is_packed = p.query_codes is not None and not is_finish
+    has_dropout = p.threshold > 0 and not is_finish
+    # Two blocks share a multiprocessor if 128 registers a thread are enough.
+    is_small = kernel == "forward" and p.size <= 64 and not is_packed and not has_dropout
     flags = {
         "HEAD": p.size,
         "FLOAT16": int(p.q.dtype == torch.float16),
-        "PACKED": int(p.query_codes is not None),
-        "DROP": int(p.threshold > 0),
-        "WGMMA": int(p.size == WIDTH),
+        "PACKED": int(is_packed),
+        "DROP": int(has_dropout),
+        "WGMMA": int(p.size == WIDTH and not is_finish),
         "PERMUTED": int(kernel == "backward"),
+        "MIN_BLOCKS": 2 if is_small else 1,
     }
-    if kernel == "finish":
-        flags = {name: flags[name] for name in ("HEAD", "FLOAT16")}
-    else:  # two blocks share a multiprocessor if 128 registers a thread are enough
-        is_plain = not (flags["PACKED"] or flags["DROP"])
-        flags["MIN_BLOCKS"] = 2 if kernel == "forward" and is_plain and p.size <= 64 else 1
     return [f"{name}={number}" for name, number in flags.items()]
 
 

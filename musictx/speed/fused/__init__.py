@@ -24,7 +24,6 @@ from musictx.attention.job import Job, Setting
 from musictx.attention.terms import Axis, Terms
 from musictx.speed import kernels
 from musictx.speed.fused import problem
-from musictx.speed.fused.config import HEAD_DIMS
 from musictx.speed.fused.masks import mask
 from musictx.speed.labels import pad_to_one_width
 
@@ -37,12 +36,12 @@ def _missing() -> str | None:
 
 def unsupported_reason(job: Job) -> str | None:
     """Why this implementation cannot do the job, or None."""
-    size, sizes = (job.size or 0) + job.labels, ", ".join(map(str, HEAD_DIMS))
-    fits = job.size is None or (size <= max(HEAD_DIMS) if job.labels else size in HEAD_DIMS)
     if job.deterministic:
         return "the last bits of its sums differ between runs (torch.use_deterministic_algorithms)"
-    if not fits:
-        return f"it supports the head sizes {sizes}, not {size}"
+    if job.size is not None:
+        size, sizes = job.size + job.labels, problem.HEAD_DIMS
+        if size > max(sizes) or (size not in sizes and not job.labels):
+            return f"it supports the head sizes {', '.join(map(str, sizes))}, not {size}"
     device = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
     reason = kernels.unsupported_reason(job, device, torch.bfloat16, torch.float16, torch.float32)
     return reason or (None if job.device is None else _missing())
@@ -57,7 +56,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     """
     batch, heads, queries, width = q.shape
     keys = k.shape[2]
-    q, k, v, terms = pad_to_one_width(q, k, v, terms, setting, HEAD_DIMS)
+    q, k, v, terms = pad_to_one_width(q, k, v, terms, setting, problem.HEAD_DIMS)
     axis = terms.axes[0].within(0, keys - 1) if terms.axes else Axis()
     if axis.high < 0:  # all distances are clipped to a single row
         axis = replace(axis, low=0, high=0)

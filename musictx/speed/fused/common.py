@@ -221,9 +221,3 @@ def far_logits(x, tables, D: tl.constexpr):
 def atomic_add(pointers, values):
     """Add float32 values atomically, because other programs add to the same memory."""
     tl.atomic_add(pointers, values, sem="relaxed")
-
-
-@triton.jit
-def atomic_add_rows(base, row, values, D: tl.constexpr):
-    """Add (T, D) to rows of a table's gradient; rows may occur several times."""
-    atomic_add(base + row[:, None] * D + tl.arange(0, D)[None, :], values)

@@ -21,7 +21,7 @@ from musictx.speed.fused.common import (
     store_rows,
 )
 from musictx.speed.fused.skew import lower_triangle, skew, table_product
-from musictx.speed.fused.tile import attending_queries, ceil_div, floor_div, key_gradients, weights
+from musictx.speed.fused.tile import attending_queries, ceil_div, floor_div, gradients, weights
 
 
 @triton.jit
@@ -53,7 +53,12 @@ def key_tile(
         relative = tile_relative_logits(queries, m * T, tables, flags, KIND)
     p = weights(queries, keys, relative, tables, scalars, flags, KIND)
     upstream = load_upstream(query_base, i0, flags)  # loaded this late to save registers
-    return key_gradients(dk, dv, p, upstream, queries, keys, scalars, flags)
+    kept_weights, ds = gradients(p, upstream, queries, keys, scalars, flags)
+    kept_weights = tl.trans(kept_weights.to(upstream.do.dtype))
+    dv = tl.dot(kept_weights, upstream.do, dv, input_precision=flags.PRECISION)
+    ds = tl.trans(ds.to(queries.q.dtype))
+    dk = tl.dot(ds, queries.q, dk, input_precision=flags.PRECISION)
+    return dk, dv
 
 
 @triton.jit(do_not_specialize=NOT_SPECIALISED)

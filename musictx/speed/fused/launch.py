@@ -32,7 +32,7 @@ def forward(p: Problem, out: Tensor, log_sum: Tensor) -> None:
     """Write the output and the log of the sums of weights."""
     if cuda.forward(p, out, log_sum):
         return
-    tile = p.config.forward
+    tile = p.tiles.forward
     forward_pass.forward[grid(p, p.queries, tile.side)](
         p.q, p.k, p.v, *p.tables, *p.codes, p.key_first, *p.random, out, log_sum,
         *strides(p.q, p.k, p.v, out), *p.table_strides, p.heads, p.queries, p.keys, p.offset,
@@ -60,14 +60,14 @@ def backward(
     common = (p.q, p.k, p.v, *p.tables, *p.codes)
     query_inputs = (*p.random, up, log_sum, inner)
     sizes = (*p.table_strides, p.heads, p.queries, p.keys, p.offset, p.low, p.high)
-    tile = p.config.query
+    tile = p.tiles.query
     query_pass.backward_query[grid(p, p.queries, tile.side)](
         *common, p.key_first, *query_inputs, dq, tables.table_copies, tables.bias_copies,
         *strides(p.q, p.k, p.v, up, dq), *sizes,
         tables.slots, p.scale * LOG2E, p.scale, p.threshold, 1 / p.kept_share,
         BIAS_GRADIENT=tables.bias_gradient, EDGE=p.has_edge(tile), **p.constants(tile),
     )  # fmt: skip
-    tile = p.config.key
+    tile = p.tiles.key
     key_pass.backward_key[grid(p, p.keys, tile.side)](
         *common, p.query_stop, *query_inputs, dk, dv,
         *strides(p.q, p.k, p.v, up, dk, dv), *sizes,

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from musictx.attention.job import Setting
-from musictx.speed.pieces import piece_codes
+from musictx.speed.kernels import piece_codes
 
-#: The codes of queries and keys (``pieces.piece_codes``), and 1 + the index of the last query that
+#: The codes of queries and keys (``kernels.piece_codes``), and 1 + the index of the last query that
 #: attends to each key, 0 if none does: int32 (B, Tq), (B, Tk), (B, Tk). All None without pieces.
 Mask = tuple[Tensor | None, Tensor | None, Tensor | None]
 #: Pieces -> (the version of this tensor, its mask), so that all layers of a pass share one mask.

@@ -1,19 +1,49 @@
-"""The arguments of the fused kernels, and memory for their results. Does not import Triton."""
+"""The arguments of the fused kernels, their tiles, and memory for their results. Does not import
+Triton."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from musictx.speed.fused.config import Tile, choose
-
 LOG2E = math.log2(math.e)
-#: The most memory for the copies in ``TableGradients``, as a share of the bytes of q; their number.
+#: The most copies in ``TableGradients``: their memory as a share of that of q, and their number.
 COPIES_SHARE, MOST_COPIES = 0.5, 16
+
+#: Head sizes that the kernel supports; 16, the smallest for tensor cores, is for tests.
+HEAD_DIMS = (16, 32, 64, 128)
+
+
+class Tile(NamedTuple):
+    """A tile of ``side`` queries and ``side`` keys, computed by ``warps`` warps with ``stages``
+    pipeline stages."""
+
+    side: int
+    warps: int
+    stages: int
+
+
+class Tiles(NamedTuple):
+    """The tiles of the three passes."""
+
+    forward: Tile
+    query: Tile  # the backward pass over queries: dq and the gradients of the tables
+    key: Tile  # the backward pass over keys: dk and dv
+
+
+def choose_tiles(dtype: torch.dtype, head_dim: int) -> Tiles:
+    """The tiles for a dtype and a head size: for 16 bits and head size 64 the fastest on an H200,
+    otherwise those with the fewest register spills (scripts/LOG.md)."""
+    if dtype == torch.float32:
+        tile = Tile(16, 8, 1)
+        return Tiles(tile, tile, tile)
+    if head_dim == 128:
+        return Tiles(Tile(64, 8, 2), Tile(64, 8, 1), Tile(64, 8, 1))
+    return Tiles(Tile(64, 4, 3), Tile(64, 4, 2), Tile(64, 4, 2))
 
 
 def empty(shape: tuple[int, ...], device: torch.device) -> Tensor:
@@ -62,7 +92,7 @@ class Problem:
         #: Query i has the position of key ``offset + i``.
         self.offset = self.keys - self.queries
         self.q, self.k, self.v = (unit_stride(x) for x in (self.q, self.k, self.v))
-        self.config = choose(self.q.dtype, self.size)
+        self.tiles = choose_tiles(self.q.dtype, self.size)
         table = None if self.table is None else self.table.to(self.q.dtype)
         bias = None if self.bias is None else self.bias.float() * LOG2E
         self.tables = self._with_placeholders(table, bias)

@@ -17,7 +17,6 @@ from musictx.speed.fused.common import (
     Tables,
     assign_tile,
     atomic_add,
-    atomic_add_rows,
     far_logits,
     load_keys,
     load_queries,
@@ -26,10 +25,10 @@ from musictx.speed.fused.common import (
     table_row,
 )
 from musictx.speed.fused.skew import (
-    cells_by_distance,
     distance_chunk,
-    incomplete_cells,
+    lower_triangle,
     relative_logits,
+    skew,
     table_product,
     tile_range,
 )
@@ -52,7 +51,8 @@ def table_gradients(dq, ds, queries, tables, accumulators, delta, flags: tl.cons
         chunk = distance_chunk(delta, tables, flags)
         dq = tl.dot(ds, chunk, dq, input_precision=flags.PRECISION)
         gradient = tl.dot(tl.trans(ds), queries.q, input_precision=flags.PRECISION)
-        atomic_add_rows(accumulators.table, row, gradient, flags.D)
+        columns = tl.arange(0, flags.D)[None, :]
+        atomic_add(accumulators.table + row[:, None] * flags.D + columns, gradient)
     if flags.BIAS_GRADIENT:
         atomic_add(accumulators.bias + row, tl.sum(ds.to(tl.float32), 0))
     return dq
@@ -96,7 +96,9 @@ def query_tile(
     if KIND == FAR:
         far_ds += tl.sum(ds32, 1)
     elif flags.TABLE or flags.BIAS_GRADIENT:
-        ds, previous = cells_by_distance(ds, previous, delta, flags.T)
+        current = skew(ds, delta, flags.T)  # from keys to distances
+        ds = tl.where(lower_triangle(delta, flags.T), current, previous)
+        previous = current
         dq = table_gradients(dq, ds, queries, tables, accumulators, delta, flags)
     return dq, upper, previous, far_ds
 
@@ -167,6 +169,6 @@ def backward_query(
             0, p0, scalars, flags, DIAGONAL,
         )  # fmt: skip
     elif TABLE_GRADIENTS:  # a tile at the diagonal would have completed these cells
-        ds = incomplete_cells(previous, (1 - m2) * T, T)
+        ds = tl.where(lower_triangle((1 - m2) * T, T), tl.zeros_like(previous), previous)
         dq = table_gradients(dq, ds, queries, tables, accumulators, -m2 * T, flags)
     store_rows(DQ + b * db + h * dh, i0, TQ, dt, dq * natural_scale, T, D)

@@ -72,21 +72,6 @@ def relative_logits(x, upper, far_logit, delta, tables, flags: tl.constexpr, KIN
 
 
 @triton.jit
-def cells_by_distance(cells, previous, delta, T: tl.constexpr):
-    """Reorder cells from keys to distances. Return the cells of the distances delta..delta+T-1 and
-    the reordered cells of this tile, the ``previous`` of the next tile."""
-    current = skew(cells, delta, T)
-    return tl.where(lower_triangle(delta, T), current, previous), current
-
-
-@triton.jit
-def incomplete_cells(previous, delta, T: tl.constexpr):
-    """The cells that no tile has completed: those of the T distances below the ``delta`` of the
-    last tile."""
-    return tl.where(lower_triangle(delta, T), tl.zeros_like(previous), previous)
-
-
-@triton.jit
 def tile_range(first, stop, p0, high, T: tl.constexpr, flags: tl.constexpr):
     """The tiles with the keys first..stop-1. Tile m begins at key p0 + m T, so tile 0 is the
     diagonal: m0..m1-1 are FAR, m1..m2-1 are NEAR, and m2..m3-1, at most one, is DIAGONAL."""

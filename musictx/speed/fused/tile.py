@@ -147,17 +147,6 @@ def gradients(p, upstream, queries, keys, scalars, flags: tl.constexpr):
 
 
 @triton.jit
-def key_gradients(dk, dv, p, upstream, queries, keys, scalars, flags: tl.constexpr):
-    """Return dk (before scaling) and dv, plus the contribution of the queries of one tile."""
-    kept_weights, ds = gradients(p, upstream, queries, keys, scalars, flags)
-    kept_weights = tl.trans(kept_weights.to(upstream.do.dtype))
-    dv = tl.dot(kept_weights, upstream.do, dv, input_precision=flags.PRECISION)
-    ds = tl.trans(ds.to(queries.q.dtype))
-    dk = tl.dot(ds, queries.q, dk, input_precision=flags.PRECISION)
-    return dk, dv
-
-
-@triton.jit
 def inner_products(
     OUT, DO, INNER, ob, oh, ot, gb, gh, gt, H, TQ, D: tl.constexpr, T: tl.constexpr
 ):  # fmt: skip

@@ -26,7 +26,6 @@ from musictx.attention.terms import Axis, Terms
 from musictx.speed import kernels
 from musictx.speed.labels import pad_to_one_width
 from musictx.speed.native import build, library
-from musictx.speed.pieces import piece_codes
 
 __all__ = ["attend", "unsupported_reason"]
 
@@ -60,7 +59,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     # The operator chooses the precision itself.
     with torch.autocast("cpu", enabled=False):
         out, _ = attention(
-            *(q, k, v, table, bias, *piece_codes(setting)),
+            *(q, k, v, table, bias, *kernels.piece_codes(setting)),
             *(terms.scale, setting.dropout, kernels.dropout_seed(setting)),
         )
         result: Tensor = out[..., :size].to(dtype)
@@ -128,7 +127,7 @@ def _problem(
 
     q (B, H, Tq, D), the last Tq of the Tk tokens, k and v (B, H, Tk, D) have one dtype; table
     (H or 1, Tk, D) and bias (H or 1, Tk), in descending distance, may have another. Codes:
-    :func:`musictx.speed.pieces.piece_codes`.
+    :func:`musictx.speed.kernels.piece_codes`.
     """
     dtype, drop_threshold = _dtype(q), round(dropout * 2**32)
     problem = library.NativeProblem(
