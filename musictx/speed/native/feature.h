@@ -17,7 +17,7 @@ struct History {
   int64_t count, position;
 
   // The id n positions before the new one, -1 if it is not cached.
-  int64_t back(int64_t n) const { return n < count ? ids[count - 1 - n] : -1; }
+  int64_t id_before(int64_t n) const { return n < count ? ids[count - 1 - n] : -1; }
 };
 
 inline void add(float* x, const float* y, int64_t width) {
