@@ -28,9 +28,9 @@ class Stretches:
         self._low = np.flatnonzero(self._data < 0x80)
         self._window, self._pause = FIRST_EVENTS, FIRST_PAUSE
         #: The byte of the chunk at which the next attempt is due.
-        self.due = 0 if len(chunk) >= 8 * FEWEST_EVENTS else len(chunk)
+        self.next_attempt = 0 if len(chunk) >= 8 * FEWEST_EVENTS else len(chunk)
 
-    def take(self, at: int, tick: int, status: int, last: int) -> tuple[np.ndarray, int, int, int]:
+    def read(self, at: int, tick: int, status: int, last: int) -> tuple[np.ndarray, int, int, int]:
         """Read the stretch that begins at byte ``at``, up to tick ``last``.
 
         ``tick`` and ``status`` are the tick and the running status before it. Returns (events,
@@ -75,7 +75,7 @@ class Stretches:
         """Schedule the next attempt, after a stretch of ``count`` events up to byte ``at``."""
         if count >= FEWEST_EVENTS:
             self._window, self._pause = min(8 * self._window, MOST_EVENTS), FIRST_PAUSE
-            self.due = at
+            self.next_attempt = at
         else:
             self._window, self._pause = FIRST_EVENTS, min(2 * self._pause, MOST_PAUSE)
-            self.due = at + self._pause
+            self.next_attempt = at + self._pause
