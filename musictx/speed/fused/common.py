@@ -1,16 +1,15 @@
 """Common to all passes of the fused kernel: named tuples, loading and storing of rows.
 
-A tile is T queries and T keys of one (batch row, head). Query i has the position of key
-``offset + i``, even if there is no such key. ``i0`` is the index of a tile's first query and ``p0``
-its position, ``j0`` the position of its first key, ``delta = p0 - j0``. Tiles are numbered from the
-diagonal: m = -delta / T if a program has the queries, delta / T if it has the keys. ``upper`` and
-``lower`` are R_k and R_{k-1} of skew.py. Logits are to base 2, because the kernels use exp2.
+A tile is T queries and T keys of one (batch row, head), number ``bh``. Query i has the position of
+key ``offset + i``, even if there is no such key. A tile's first query is ``i0`` at position ``p0``,
+its first key ``j0``; ``delta = p0 - j0``. Tiles are numbered from the diagonal: m = -delta / T in
+programs for queries, delta / T in programs for keys. ``upper`` and ``lower`` are R_k and R_{k-1} of
+skew.py. Logits are to base 2, because the kernels use exp2.
 
 qb, qh and qt are the strides of Q by batch row, head and token; those of DO begin with g, of DQ and
-DK with d, of DV with w. eh and bias_h are the strides by head of the table E and of BIASES. ``bh``
-is the number of a (batch row ``b``, head ``h``). LSE is the log of the sums of weights. Named
-tuples group the arguments: ``...Base`` has the pointers and strides of all queries or keys of one
-(batch row, head), ``...Rows`` the values of one tile.
+DK with d, of DV with w. eh and bias_h are the strides by head of the table E and of BIASES. LSE is
+the log of the sums of weights. Named tuples group the arguments: ``...Base`` has the pointers and
+strides of all queries or keys of one (batch row, head), ``...Rows`` the values of one tile.
 """
 
 from typing import Any, NamedTuple

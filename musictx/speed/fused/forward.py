@@ -7,6 +7,7 @@ from musictx.speed.fused.common import (
     DIAGONAL,
     FAR,
     NEAR,
+    NO_KEYS,
     NOT_SPECIALISED,
     Flags,
     KeyBase,
@@ -18,9 +19,10 @@ from musictx.speed.fused.common import (
     far_logits,
     load_keys,
     load_queries,
+    store_rows,
 )
 from musictx.speed.fused.skew import relative_logits, table_product, tile_range
-from musictx.speed.fused.tile import store_output, update_softmax, visible_keys
+from musictx.speed.fused.tile import keep_mask, logits, mask_cells, visible_keys
 
 
 @triton.jit
@@ -34,8 +36,17 @@ def forward_tile(
     relative = 0.0
     if flags.TABLE:
         relative, upper = relative_logits(queries.q, upper, far_logit, p0 - j0, tables, flags, KIND)
-    soft = update_softmax(soft, queries, keys, relative, tables, scalars, flags, KIND)
-    return soft, upper
+    s, scale = logits(queries, keys, relative, tables, scalars.scale, flags, KIND)
+    s = mask_cells(s, float("-inf"), queries, keys, flags, KIND)
+    top = tl.maximum(soft.top, tl.max(s, 1) * scale)  # requires scale > 0
+    rescale = tl.exp2(soft.top - top)
+    p = tl.exp2(s * scale - top[:, None])
+    total = soft.total * rescale + tl.sum(p, 1)
+    if flags.DROP:
+        p = tl.where(keep_mask(queries.random, keys.random, scalars.threshold), p, 0.0)
+    acc = soft.acc * rescale[:, None]
+    acc = tl.dot(p.to(keys.v.dtype), keys.v, acc, input_precision=flags.PRECISION)
+    return Softmax(acc, top, total), upper
 
 
 @triton.jit(do_not_specialize=NOT_SPECIALISED)
@@ -87,4 +98,11 @@ def forward(
         soft, upper = forward_tile(
             soft, upper, queries, key_base, tables, zeros, 0, p0, scalars, flags, DIAGONAL
         )
-    store_output(soft, OUT + b * ob + h * oh, LSE + bh * TQ, i0, TQ, ot, inverse_share, flags)
+    out = OUT + b * ob + h * oh
+    log_sum = LSE + bh * TQ
+    empty = soft.total == 0.0
+    divisor = tl.where(empty, 1.0, soft.total)
+    store_rows(out, i0, TQ, ot, soft.acc * (inverse_share / divisor)[:, None], T, D)
+    t = i0 + tl.arange(0, T)
+    log = tl.where(empty, NO_KEYS, soft.top + tl.log2(divisor))
+    tl.store(log_sum + t, log, mask=(t >= 0) & (t < TQ))

@@ -25,22 +25,6 @@ from musictx.speed.fused.tile import attending_queries, ceil_div, floor_div, gra
 
 
 @triton.jit
-def tile_relative_logits(queries, delta, tables, flags: tl.constexpr, KIND: tl.constexpr):
-    """The relative logits of one tile, (T, T), computed without those of another tile."""
-    T: tl.constexpr = flags.T
-    if KIND == FAR:
-        cells = tl.zeros([T, T], tl.float32)
-        cells += far_logits(queries.q, tables, flags.D)[:, None]
-    else:
-        cells = table_product(queries.q, delta, tables, flags)
-        if KIND == NEAR:
-            lower = table_product(queries.q, delta - T, tables, flags)
-            cells = tl.where(lower_triangle(delta, T), cells, lower)
-        cells = skew(cells, delta, T).to(tl.float32)
-    return cells
-
-
-@triton.jit
 def key_tile(
     dk, dv, keys, query_base, tables, m, j0, scalars, flags: tl.constexpr, KIND: tl.constexpr
 ):
@@ -49,8 +33,15 @@ def key_tile(
     i0 = j0 + m * T - query_base.offset
     queries = load_queries(query_base, i0, flags, BACKWARD=True)
     relative = 0.0
-    if flags.TABLE:
-        relative = tile_relative_logits(queries, m * T, tables, flags, KIND)
+    if flags.TABLE and KIND == FAR:
+        relative = tl.zeros([T, T], tl.float32)
+        relative += far_logits(queries.q, tables, flags.D)[:, None]
+    elif flags.TABLE:  # as relative_logits of skew.py, but without ``upper`` from another tile
+        relative = table_product(queries.q, m * T, tables, flags)
+        if KIND == NEAR:
+            lower = table_product(queries.q, m * T - T, tables, flags)
+            relative = tl.where(lower_triangle(m * T, T), relative, lower)
+        relative = skew(relative, m * T, T).to(tl.float32)
     p = weights(queries, keys, relative, tables, scalars, flags, KIND)
     upstream = load_upstream(query_base, i0, flags)  # loaded this late to save registers
     kept_weights, ds = gradients(p, upstream, queries, keys, scalars, flags)

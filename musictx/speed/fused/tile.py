@@ -7,12 +7,9 @@ import triton.language as tl
 from musictx.speed.fused.common import (
     DIAGONAL,
     FAR,
-    NO_KEYS,
-    Softmax,
     assign_tile,
     load_rows,
     load_vector,
-    store_rows,
     table_row,
 )
 
@@ -93,36 +90,6 @@ def keep_mask(row_random, column_random, threshold):
     x ^= x >> 15
     x *= 0x846CA68B
     return (x >> 8).to(tl.int32) >= threshold
-
-
-@triton.jit
-def update_softmax(
-    soft, queries, keys, relative, tables, scalars, flags: tl.constexpr, KIND: tl.constexpr
-):  # fmt: skip
-    """The state of the softmax after one more tile. Requires scale > 0."""
-    s, scale = logits(queries, keys, relative, tables, scalars.scale, flags, KIND)
-    s = mask_cells(s, float("-inf"), queries, keys, flags, KIND)
-    top = tl.maximum(soft.top, tl.max(s, 1) * scale)
-    rescale = tl.exp2(soft.top - top)
-    p = tl.exp2(s * scale - top[:, None])
-    total = soft.total * rescale + tl.sum(p, 1)
-    if flags.DROP:
-        p = tl.where(keep_mask(queries.random, keys.random, scalars.threshold), p, 0.0)
-    acc = soft.acc * rescale[:, None]
-    acc = tl.dot(p.to(keys.v.dtype), keys.v, acc, input_precision=flags.PRECISION)
-    return Softmax(acc, top, total)
-
-
-@triton.jit
-def store_output(soft, out, log_sum, start, length, stride, inverse_share, flags: tl.constexpr):
-    """Divide by the sum of weights; store the output and the log of the sums."""
-    empty = soft.total == 0.0
-    divisor = tl.where(empty, 1.0, soft.total)
-    rows = soft.acc * (inverse_share / divisor)[:, None]
-    store_rows(out, start, length, stride, rows, flags.T, flags.D)
-    t = start + tl.arange(0, flags.T)
-    log = tl.where(empty, NO_KEYS, soft.top + tl.log2(divisor))
-    tl.store(log_sum + t, log, mask=(t >= 0) & (t < length))
 
 
 @triton.jit

@@ -1,10 +1,6 @@
 // Matrix products (GEMM) by torch's library or our own code, and a hash: arithmetic without attention.
 #pragma once
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "arithmetic.h"
 #include "bf16_gemm.h"
