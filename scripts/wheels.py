@@ -37,7 +37,7 @@ from scripts.harness import run
 ROOT = Path(__file__).resolve().parents[1]
 NATIVE = Path(build.__file__).parent
 FUNCTIONS = {
-    "kernel": {"musictx_bf16", "musictx_use", "musictx_forward", "musictx_backward"},
+    "kernel": {"musictx_bf16", "musictx_use", "musictx_attention"},
     "step": {"musictx_features", "musictx_step"},
 }
 #: System libraries: a library may link against these alone, above all not against OpenMP.

@@ -179,17 +179,17 @@ def _track(chunk: bytes, number: int, file: ScannedFile) -> tuple[np.ndarray, in
     packed: list[int] = []
     fast_reader = _fast_reader()
     stretches: Any = fast_reader(chunk) if fast_reader else None
-    due = stretches.due if stretches else len(chunk)  # where the fast reader takes over
+    due = stretches.next_attempt if stretches else len(chunk)  # where the fast reader takes over
     at = tick = status = 0
     fault = ""
     try:
         while at < len(chunk):
             if at >= due:
                 start = at
-                run, at, tick, status = stretches.take(at, tick, status, _LAST_TICK)
+                run, at, tick, status = stretches.read(at, tick, status, _LAST_TICK)
                 runs += [np.array(packed, np.int64), run]
                 packed.clear()
-                due = stretches.due
+                due = stretches.next_attempt
                 if at > start:
                     continue
             byte = chunk[at]

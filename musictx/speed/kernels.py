@@ -1,4 +1,4 @@
-"""Register attention kernels as torch operators; code that several kernels share.
+"""What several kernels of attention share, above all their registration as torch operators.
 
 An operator makes a kernel known to autograd, ``torch.compile`` and autocast.
 ``torch.library.custom_op`` would do the same, but its first call imports the whole compiler, which
@@ -32,9 +32,24 @@ def unsupported_reason(job: Job, device: str, *dtypes: torch.dtype) -> str | Non
 
 
 def dropout_seed(setting: Setting) -> int:
-    """A seed for dropout, or 0 without dropout. torch's CPU generator draws it: no device is waited
-    for, and a seeded or resumed run drops the same weights."""
+    """A seed for dropout, or 0 without dropout. It comes from torch's CPU generator: no device has
+    to finish first, and a seeded or resumed run drops the same weights."""
     return int(torch.randint(2**62, ())) if setting.dropout else 0
+
+
+def piece_codes(setting: Setting) -> tuple[Tensor, Tensor] | tuple[None, None]:
+    """The code of the piece of each query and key, int64 (B, Tq) and (B, Tk): the index of the
+    first key of that piece, or Tk if it has no key. ``(None, None)`` if there are no pieces."""
+    query_pieces, key_pieces = setting.query_pieces, setting.key_pieces
+    if query_pieces is None or key_pieces is None:
+        return None, None
+    ids, order = key_pieces.sort(dim=1, stable=True)  # stable: the leftmost is the earliest
+
+    def first_key(pieces: Tensor) -> Tensor:
+        index = torch.searchsorted(ids, pieces.contiguous()).clamp(max=ids.shape[1] - 1)
+        return torch.where(ids.gather(1, index) == pieces, order.gather(1, index), ids.shape[1])
+
+    return first_key(query_pieces), first_key(key_pieces)
 
 
 def operator(
@@ -48,12 +63,12 @@ def operator(
 ) -> Callable[..., tuple[Tensor, Tensor]]:
     """Register the operator ``torch.ops.musictx.NAME`` and return it.
 
-    The operator returns the output of attention and the log of each row's sum of weights. Only
-    these and the inputs are saved for the backward pass, which computes the logits again.
+    The operator returns the output of attention and, for each query, the log of its sum of weights.
+    Only these and the inputs are saved for the backward pass, which computes the logits again.
 
     inputs   the schema of the inputs, such as "Tensor q, Tensor? table, float scale": tensors
              before numbers, and differentiable tensors before the others
-    differentiable  the number of inputs that can have a gradient
+    differentiable  the number of differentiable inputs
     empty    ``(*inputs)`` -> uninitialised memory for both results
     forward  ``(*results, *inputs)``: writes the results into that memory
     gradients  ``(needs_gradient, upstream, *results, *inputs)`` -> gradients of the differentiable
@@ -72,7 +87,7 @@ def operator(
         needs_gradient: list[bool], upstream: Tensor, *arguments: Any
     ) -> tuple[Tensor | None, ...]:
         computed = gradients(needs_gradient, upstream, *arguments)
-        return tuple(  # an operator must return a tensor in every place
+        return tuple(  # an operator cannot return None
             gradient if needed else upstream.new_empty(0)
             for gradient, needed in zip(computed, needs_gradient)
         )
@@ -94,11 +109,10 @@ def operator(
         *saved, out, log_sum = ctx.saved_tensors
         needs_gradient = list(ctx.needs_input_grad[:differentiable])
         computed = backward_operator(needs_gradient, upstream, out, log_sum, *saved, *ctx.scalars)
-        without_gradient = [None] * (tensor_count - differentiable + len(ctx.scalars))
-        input_gradients = (
+        input_gradients = [
             gradient if needed else None for gradient, needed in zip(computed, needs_gradient)
-        )
-        return (*input_gradients, *without_gradient)
+        ]
+        return (*input_gradients, *[None] * (len(ctx.needs_input_grad) - differentiable))
 
     outputs = ", ".join(["Tensor"] * differentiable)
     schema = (

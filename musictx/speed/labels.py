@@ -36,14 +36,14 @@ def pad_to_one_width(
     setting: Setting,
     sizes: tuple[int, ...] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Terms]:
-    """Move all axes that have labels into additional channels, as :func:`widen`, for kernels whose
+    """Move the axes that have labels into additional channels, as :func:`widen`, for kernels whose
     q, k, v and tables must have the same width.
 
     Returns (q, k, v, terms) in the dtype of q; their width is the smallest of ``sizes`` that is
     large enough (None: any width). If no axis has labels, the arguments are returned unchanged.
 
-    Tables and values are padded with zeros in the additional channels. So the first channels of the
-    kernel's output, as many as q had, are the result, and the others are zero.
+    Tables and values are padded with zeros. So the result is in the first channels of the kernel's
+    output, as many as q had, and the other channels are zero.
     """
     if all(axis.labels is None for axis in terms.axes):
         return q, k, v, terms
@@ -52,21 +52,21 @@ def pad_to_one_width(
     if sizes is not None:
         width = min(size for size in sizes if size >= width)
 
-    def fill(x: Tensor) -> Tensor:
+    def pad(x: Tensor) -> Tensor:
         return F.pad(x, (0, width - x.shape[-1]))
 
     axes = tuple(
-        axis if axis.table is None else replace(axis, table=fill(axis.table)) for axis in terms.axes
+        axis if axis.table is None else replace(axis, table=pad(axis.table)) for axis in terms.axes
     )
-    content, keys, values = (fill(x).to(q.dtype) for x in (content, keys, v))
-    return content, keys, values, replace(terms, axes=axes)
+    queries, keys, values = (pad(x).to(q.dtype) for x in (content, keys, v))
+    return queries, keys, values, replace(terms, axes=axes)
 
 
 def widen(
     q: Tensor, k: Tensor, terms: Terms, setting: Setting
 ) -> tuple[Tensor, Tensor, Tensor, Terms]:
-    """Move the axes that have labels, together K, into additional channels of q (B, H, Tq, D) and
-    k (B, H, Tk, D).
+    """Move the axes that have labels into additional channels of q (B, H, Tq, D) and k
+    (B, H, Tk, D): K channels for K labels in all.
 
     Returns (content, position, keys, terms), computed in float32 at least:
 
@@ -76,21 +76,21 @@ def widen(
     terms     the remaining terms: axes without labels, no content bias and no position bias
     """
     precise = torch.promote_types(q.dtype, torch.float32)
-    unlabelled = tuple(axis for axis in terms.axes if axis.labels is None)
+    unlabelled = []
     with without_autocast(q.device):
         content, position = terms.queries(q.to(precise))
         query_parts, key_parts = [content], [k.to(precise)]
         for axis in terms.axes:
             if axis.labels is None:
+                unlabelled.append(axis)
                 continue
             query_positions, key_positions = setting.positions(axis.coordinate)
             labels = axis.labels.to(q.device)
             bias = None if axis.bias is None else axis.bias.to(precise) / terms.scale
-            query_parts.append(
-                axis_term(position, replace(axis, bias=bias), query_positions, labels[None])
-            )
+            scaled = replace(axis, bias=bias)
+            query_parts.append(axis_term(position, scaled, query_positions, labels[None]))
             key_labels = as_tensor(key_positions, q.device)[..., None]
             one_hot = (key_labels == labels).to(precise)  # (1 or B, Tk, K)
             key_parts.append(one_hot[:, None].expand(*k.shape[:3], -1))
-    remaining = replace(terms, axes=unlabelled, content_bias=None, position_bias=None)
+    remaining = replace(terms, axes=tuple(unlabelled), content_bias=None, position_bias=None)
     return torch.cat(query_parts, dim=-1), position, torch.cat(key_parts, dim=-1), remaining

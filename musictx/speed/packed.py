@@ -25,16 +25,19 @@ from musictx.model.features import NativeForm
 from musictx.model.rounding import dequantise, quantise
 from musictx.model.transformer import MusicTransformer
 
-#: Outputs in a panel; numbers in a vector; int8 numbers in a word.
-LANES, WIDTH, WORD_BYTES = 64, 16, 4
+LANES = 64  # outputs in a panel
+CHANNELS = 16  # values are padded to a multiple of this number of channels
+WORD_BYTES = 4  # int8 numbers in a word
 #: The coordinate of a key for which the axis has no term.
 NOT_MEASURED = -(2**63)
+TABLES, SUM, VOICE = range(3)  # kinds of readers of coordinates (step.cpp)
 #: A matrix is stored as int8 if no weight changes by more than this share of its row's scale.
 TOLERANCE = 1e-3
 
 
 def _struct(addresses: str, integers: str = "", /, **types: Any) -> Any:
-    """A ctypes struct: the fields ``addresses``, then those in ``types``, then ``integers``."""
+    """A ctypes struct. Its fields: ``addresses`` (names separated by spaces), then ``types`` (name
+    -> ctypes type), then ``integers`` (names)."""
     fields: list[tuple[str, Any]] = [(name, ctypes.c_void_p) for name in addresses.split()]
     fields += [*types.items(), *((name, ctypes.c_int64) for name in integers.split())]
     return type("Struct", (ctypes.Structure,), {"_fields_": fields})
@@ -62,16 +65,11 @@ Cache = _struct(
 )
 
 
-def panels(matrix: Tensor) -> Tensor:
-    """Pack (..., outputs, inputs) -> (..., panels, inputs, LANES) float32, padded with zeros."""
-    padded = F.pad(matrix.float(), (0, 0, 0, -matrix.shape[-2] % LANES))
-    return padded.unflatten(-2, (-1, LANES)).transpose(-1, -2)
-
-
-def byte_panels(matrix: Tensor) -> Tensor:
-    """Pack (..., outputs, inputs) int8 -> (..., panels, inputs / 4, LANES, 4), zero-padded."""
-    padded = F.pad(matrix, (0, -matrix.shape[-1] % WORD_BYTES, 0, -matrix.shape[-2] % LANES))
-    return padded.unflatten(-1, (-1, WORD_BYTES)).unflatten(-3, (-1, LANES)).transpose(-3, -2)
+def panels(matrix: Tensor, word: int) -> Tensor:
+    """Pack (..., outputs, inputs) -> (..., panels, inputs / word, LANES, word), with zeros where
+    the sizes are not multiples; ``word`` is the number of inputs in a word."""
+    padded = F.pad(matrix, (0, -matrix.shape[-1] % word, 0, -matrix.shape[-2] % LANES))
+    return padded.unflatten(-1, (-1, word)).unflatten(-3, (-1, LANES)).transpose(-3, -2)
 
 
 def pad_to_panels(x: Tensor) -> Tensor:
@@ -79,7 +77,7 @@ def pad_to_panels(x: Tensor) -> Tensor:
     return F.pad(x, (0, -x.shape[-1] % LANES))
 
 
-def in_bytes(matrix: Tensor) -> tuple[Tensor, Tensor | None]:
+def quantise_if_exact(matrix: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return (int8 matrix, scales) if the rounding error is at most :data:`TOLERANCE`, as it is for
     weights from an int8 model folder; otherwise (matrix, None)."""
     integers, scales = quantise(matrix)
@@ -92,11 +90,11 @@ class Packed:
     """A copy of the current weights of ``model``.
 
     reach      the largest distance between a query and a key that will occur
-    features   the names of the feature structs of the C++ library, in the library's order
+    features   the names of the feature structs in the C++ library, in its order
 
     Attributes:
-    struct     the ctypes ``Model`` that C++ reads, valid as long as this object lives
-    in_bytes   whether to store keys and values as int8, because the weights of all qkv are int8
+    struct      the ctypes ``Model`` that C++ reads, valid as long as this object lives
+    int8_cache  whether keys and values are stored as int8: if the weights of all qkv are
     """
 
     @torch.no_grad()
@@ -106,15 +104,13 @@ class Packed:
         layers = [self._layer(model, n, block, reach) for n, block in enumerate(blocks)]
         weight, attention = model.embedding.weight, blocks[0].attention
         assert isinstance(weight, Tensor)
-        self.in_bytes = all(layer.qkv.scales is not None for layer in layers)
+        self.int8_cache = all(layer.qkv.scales is not None for layer in layers)
         rotations = None
-        if isinstance(model.position, Rotary):  # ``_address`` leaves them in float64
+        if isinstance(model.position, Rotary):  # in float64, so not by ``_value``
             pairs = model.position.sizes.head_dim // 2
             rotations = self._address(frequencies(pairs, weight.device))
         natives = [native for feature in model.features if (native := feature.native())]
-        structs = {native.struct: self._feature(native) for native in natives}
-        self._memory += structs.values()
-        addresses = {name: ctypes.addressof(struct) for name, struct in structs.items()}
+        addresses = {native.struct: self._feature(native) for native in natives}
         cascade = [] if model.cascade is None else model.cascade.maps
         maps = [
             Map(self._norm(layer[0]), self._linear(layer[1]), self._linear(layer[3]))
@@ -127,8 +123,8 @@ class Packed:
             frequencies=rotations,
             readers=self._readers(model),
             features=[addresses.get(name, 0) for name in features],
-            feature_order=[features.index(name) for name in structs],
-            feature_count=len(structs),
+            feature_order=[features.index(name) for name in addresses],
+            feature_count=len(addresses),
             maps=maps,
             norm=self._norm(model.norm),
             output=self._matrix(weight if model.output is None else model.output.weight),
@@ -139,8 +135,8 @@ class Packed:
         )
 
     def _new(self, struct: Any, **fields: Any) -> Any:
-        """Create a struct. Tensors, sequences of structs and sequences of integers are copied, and
-        the field becomes the address of the copy; ``None`` becomes a null pointer."""
+        """Create a struct. A field for a tensor, for a sequence of structs or of integers is the
+        address of a copy; for ``None`` it is a null pointer."""
         return struct(**{name: self._value(value) for name, value in fields.items()})
 
     def _value(self, x: Any) -> Any:
@@ -172,13 +168,13 @@ class Packed:
 
     def _in_panels(self, matrix: Tensor | None) -> tuple[int | None, Tensor | None]:
         """The address of the panels of ``matrix`` (..., outputs, inputs) and, if they are int8,
-        the scales of their rows."""
+        the scales of their rows. Both are None for None."""
         if matrix is None:
             return None, None
-        integers, scales = in_bytes(matrix)
+        integers, scales = quantise_if_exact(matrix)
         if scales is None:
-            return self._address(panels(matrix)), None
-        return self._address(byte_panels(integers)), pad_to_panels(scales)
+            return self._address(panels(matrix.float(), 1)), None
+        return self._address(panels(integers, WORD_BYTES)), pad_to_panels(scales)
 
     def _norm(self, norm: nn.LayerNorm) -> Any:
         return self._new(Norm, weight=norm.weight, bias=norm.bias, epsilon=norm.eps)
@@ -187,7 +183,7 @@ class Packed:
         attention = block.attention
         weight: Tensor = attention.qkv.weight
         bias: Tensor = attention.qkv.bias
-        if attention.gates is not None:  # the gates are further outputs of the same product
+        if attention.gates is not None:  # computed by the same product
             weight = torch.cat([weight, attention.gates])
             bias = F.pad(bias, (0, len(attention.gates)))
         return self._new(
@@ -220,13 +216,15 @@ class Packed:
                 )
             )
         values = terms.value_table
+        if values is not None:
+            values = F.pad(values, (0, -values.shape[-1] % CHANNELS))
         return self._new(
             Terms,
             axes=axes,
             count=len(axes),
             content_bias=terms.content_bias,
             position_bias=terms.position_bias,
-            value_table=None if values is None else F.pad(values, (0, -values.shape[-1] % WIDTH)),
+            value_table=values,
             value_heads=0 if values is None else len(values),
             block=0 if terms.blocks is None else terms.blocks.length,
             scale=terms.scale,
@@ -237,43 +235,45 @@ class Packed:
         ids = torch.arange(model.config.vocab_size)[None]
         for reader in getattr(model.position, "readers", {}).values():
             if isinstance(reader, coordinates.Voice):
-                readers.append(Reader(kind=2, voices=reader.voices))
+                readers.append(Reader(kind=VOICE, voices=reader.voices))
             elif isinstance(reader, coordinates.Time):
-                readers.append(self._new(Reader, kind=1, as_query=reader.steps_of))
+                readers.append(self._new(Reader, kind=SUM, as_query=reader.steps_of))
             else:
                 as_query, as_key = reader.read(ids, ids, None)
                 as_key = as_key.masked_fill(~torch.isin(as_key, reader.labels), NOT_MEASURED)
-                readers.append(self._new(Reader, kind=0, as_query=as_query, as_key=as_key))
+                readers.append(self._new(Reader, kind=TABLES, as_query=as_query, as_key=as_key))
         return readers
 
-    def _feature(self, native: NativeForm) -> Any:
-        """The struct of a feature: its matrix of scores, then its fields in their order."""
+    def _feature(self, native: NativeForm) -> int:
+        """The address of a feature's struct: its matrix of scores, then its fields in order."""
         types = {
             name: ctypes.c_int64 if isinstance(value, int) else ctypes.c_void_p
             for name, value in native.fields.items()
         }
         struct = _struct("", scores=Matrix, **types)
         scores = Matrix() if native.scores is None else self._matrix(native.scores)
-        return self._new(struct, scores=scores, **native.fields)
+        self._memory.append(self._new(struct, scores=scores, **native.fields))
+        return ctypes.addressof(self._memory[-1])
 
 
 class Ring:
     """A ring buffer of keys and values, in the layout of the C++ step (native/cache.h).
 
     The token at position p is stored in slot p mod capacity. Keys are stored in panels of 64 slots.
-    ``keys`` and ``values`` are float32 or, with ``in_bytes``, int8 in words of four numbers, with
-    ``scales`` for each token and head; then a step reads a quarter of the memory. ``outer`` is
-    (layers, rows, heads). numpy's zeros take up memory only where they are overwritten.
+    ``keys`` and ``values`` are float32 or, with ``int8``, words of four int8 with ``scales`` for
+    each token and head; then a step reads a quarter of the memory. ``outer`` is (layers, rows,
+    heads), ``size`` the head size.
     """
 
-    def __init__(self, outer: tuple[int, ...], capacity: int, size: int, in_bytes: bool) -> None:
-        self._word = word = WORD_BYTES if in_bytes else 1  # numbers in a word
-        dtype, panels = np.int8 if in_bytes else np.float32, -(-capacity // LANES)
+    def __init__(self, outer: tuple[int, ...], capacity: int, size: int, int8: bool) -> None:
+        self._word = word = WORD_BYTES if int8 else 1  # numbers in a word
+        dtype, panels = np.int8 if int8 else np.float32, -(-capacity // LANES)
         key_shape = *outer, panels, -(-size // word), LANES, word
-        value_shape = *outer, -(-capacity // word), size + -size % WIDTH, word
+        value_shape = *outer, -(-capacity // word), size + -size % CHANNELS, word
+        # Zeros of numpy take up memory only where they are overwritten.
         self.keys = torch.from_numpy(np.zeros(key_shape, dtype))
         self.values = torch.from_numpy(np.zeros(value_shape, dtype))
-        self.scales = torch.zeros(2, *outer, panels * LANES if in_bytes else 0)
+        self.scales = torch.zeros(2, *outer, panels * LANES if int8 else 0)
 
     def write(self, layer: int, slots: Tensor, keys: Tensor, values: Tensor) -> None:
         """Write keys and values (1 or rows, heads, n, size) into ``slots`` (n,)."""
@@ -302,11 +302,12 @@ def id_embeddings(model: MusicTransformer) -> Tensor:
     return weight if join is None else weight @ join.weight[:, : weight.shape[1]].T
 
 
-def position_embeddings(model: MusicTransformer, first: int, count: int) -> Tensor | None:
-    """(count, width): what each of ``count`` positions from ``first`` on adds to the embedding of
-    its token; None if the position scheme never adds anything."""
+def position_embeddings(model: MusicTransformer, positions: range) -> Tensor | None:
+    """(positions, width): what each of consecutive positions adds to the embedding of its token;
+    None if the position scheme never adds anything."""
     scheme, weight = model.position, model.embedding.weight
     if type(scheme).embed is PositionScheme.embed and scheme.added is None:
         return None
-    zeros = weight.new_zeros(1, count, weight.shape[1])
-    return scheme.add_to_embeddings(zeros, Span(first, count))[0].contiguous()
+    zeros = weight.new_zeros(1, len(positions), weight.shape[1])
+    span = Span(positions.start, len(positions))
+    return scheme.add_to_embeddings(zeros, span)[0].contiguous()

@@ -1,4 +1,4 @@
-"""Decoding on the CPU with one call of C++ per token, over a ring buffer of keys and values.
+"""Decoding on the CPU with one call of C++ per id, over a ring buffer of keys and values.
 
 The C++ step (speed/native/step.cpp) computes the forward pass of model/transformer.py for one new
 id in each row. Like the attention kernel, its library is prebuilt or compiled once. If that fails,
@@ -34,8 +34,8 @@ POSITIONS_AT_ONCE = 256
 
 
 def why_not(model: MusicTransformer) -> str | None:
-    """Why the C++ step cannot be used for ``model`` on this machine, or None if it can. A failed
-    compilation and a feature without a C++ implementation are also printed, once."""
+    """Why the C++ step cannot be used for ``model`` on this machine, or None if it can. If the
+    reason is a failed compilation or a feature without C++ code, it is also printed, once."""
     if type(model) is not MusicTransformer:
         return f"it computes a MusicTransformer, not a {type(model).__name__}"
     if part := _altered(model):
@@ -44,14 +44,14 @@ def why_not(model: MusicTransformer) -> str | None:
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
         return f"it computes float32 on the CPU, not {weight.dtype} on {weight.device.type}"
     readers = getattr(scheme, "readers", {})
-    built_in = (
+    is_supported = (
         type(scheme).embed in (PositionScheme.embed, Sinusoidal.embed, Learned.embed)
         and type(scheme).rotate in (PositionScheme.rotate, Rotary.rotate)
         and (scheme.added is None or model.cascade is None)
         and scheme.further == len(readers)
         and all(type(reader) in (Pitch, Time, Voice) for reader in readers.values())
     )
-    if not built_in:
+    if not is_supported:
         return "it does not support this position scheme"
     for feature in model.features:
         if feature.native() is None:
@@ -61,22 +61,23 @@ def why_not(model: MusicTransformer) -> str | None:
     return _missing(_headers(model))
 
 
-#: The torch layers of which an unmodified network consists.
-_LAYERS = (
+#: The torch modules of which an unmodified network consists.
+_TORCH_MODULES = (
     nn.Embedding, nn.Linear, nn.LayerNorm, nn.GELU, nn.Dropout,
     nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList,
 )  # fmt: skip
 
 
 def _altered(model: MusicTransformer) -> str | None:
-    """The name of a module whose output is not a function of its input and weights alone, or None:
-    a wrapper, a parametrized, quantised or compiled module, or one with hooks."""
-    feature_modules = {type(feature).__module__ for feature in model.features}
+    """The name of a module whose output may depend on more than its input and weights, or None: a
+    wrapper, a parametrized, quantised or compiled module, or one with hooks."""
+    feature_files = {type(feature).__module__ for feature in model.features}
     for name, part in model.named_modules():
-        kind = type(part)
-        built_in = kind.__module__.startswith("musictx.") or kind.__module__ in feature_modules
-        hooked = part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part)
-        if hooked or not (built_in or kind in _LAYERS or isinstance(part, PositionScheme)):
+        file = type(part).__module__
+        is_ours = file.startswith("musictx.") or file in feature_files
+        is_known = is_ours or type(part) in _TORCH_MODULES or isinstance(part, PositionScheme)
+        has_hooks = part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part)
+        if has_hooks or not is_known:
             return name or type(model).__name__
     return None
 
@@ -85,7 +86,7 @@ Headers = tuple[tuple[str, Path], ...]
 
 
 def _headers(model: MusicTransformer) -> Headers:
-    """(struct, header) of each feature."""
+    """(name of the C++ struct, header) of each feature."""
     natives = [feature.native() for feature in model.features]
     return tuple((native.struct, native.header) for native in natives if native is not None)
 
@@ -97,8 +98,8 @@ def _warn_once(message: str) -> None:
 
 @functools.cache
 def _missing(headers: Headers) -> str | None:
-    """Why the library is not available, or None. It is compiled now if necessary; a failure is not
-    tried again in the same process."""
+    """Why the library is not available, or None. The first call compiles it if necessary; after a
+    failure it is not tried again in this process."""
     return build.failure(lambda: _library(headers), "generation is slower than it could be: ")
 
 
@@ -115,21 +116,21 @@ def _library(headers: Headers) -> ctypes.CDLL:
 
 
 def _features(library: ctypes.CDLL) -> list[str]:
-    """The names of the feature structs that ``library`` was compiled with, in its order."""
+    """The names of the feature structs in ``library``, in its order."""
     library.musictx_features.restype = ctypes.c_char_p
     names: str = library.musictx_features().decode()
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
-#: Model -> (what its packed weights depend on, the packed weights).
+#: Model -> (all that its packed weights depend on, the packed weights).
 _PACKS: WeakKeyDictionary[MusicTransformer, tuple[object, Packed]] = WeakKeyDictionary()
 
 
 def _packed(model: MusicTransformer, reach: int, features: list[str]) -> Packed:
-    """The current weights of ``model``, packed for C++; arguments: :class:`.Packed`.
+    """``Packed(model, reach, features)``, cached until the weights of the model change.
 
-    Packing takes as long as fifty steps, so it is repeated only after the weights have changed.
-    Sums of the weights reveal changes that torch's version counters miss.
+    Packing takes as long as fifty steps. The sums of the weights reveal changes that torch's
+    version counters miss.
     """
     weights = [*model.parameters(), *model.buffers()]
     versions = [None if weight.is_inference() else weight._version for weight in weights]
@@ -144,10 +145,9 @@ def _packed(model: MusicTransformer, reach: int, features: list[str]) -> Packed:
 class NativeStep:
     """Run ``model`` one id at a time, for ``rows`` sequences of equal length at once.
 
-    cache     the cache after at least one id, with ``rows`` rows or one row, which all share
+    cache     the cache after at least one id, with ``rows`` rows, or one that all share
     capacity  how many of the latest ids attention covers. Once there are more, the window slides by
-              one id, or, in a model with a cascade, by the group of ids that forms one token of
-              the layers
+              one token: one id or, in a model with a cascade, one group of ids
 
     The weights are copied when the object is created. Raises ``ValueError`` if :func:`why_not`
     gives a reason, or if ``rows`` or ``capacity`` is invalid.
@@ -162,7 +162,7 @@ class NativeStep:
                 f"expected at least 1 each, and a cache of 1 or {rows} rows"
             )
         group = 1 if model.cascade is None else model.cascade.size
-        slots = capacity // group + (group > 1)  # a token each, one more for an incomplete group
+        slots = capacity if group == 1 else capacity // group + 1  # with an incomplete group
         library = _library(_headers(model))
         self._model = model
         self._packed = _packed(model, slots - 1, _features(library))
@@ -170,15 +170,15 @@ class NativeStep:
         layers, heads, width = model.config.layers, model.config.heads, model.config.width
         head_dim, coordinates = width // heads, model.position.further
         self.rows, self._slots, self._group = rows, slots, group
-        self._ring = Ring((layers, rows, heads), slots, head_dim, self._packed.in_bytes)
+        self._ring = Ring((layers, rows, heads), slots, head_dim, self._packed.int8_cache)
         self._coordinates = torch.zeros(rows, coordinates, slots, dtype=torch.int64)
         self._ids = torch.zeros(rows, slots * group, dtype=torch.int64)
         # The state after the last id; the sum of the embeddings of the group's ids after its first.
         self._states, self._sums = torch.zeros(2, rows, width).unbind()
         self._logits = torch.empty(rows, model.config.vocab_size)
-        # The embeddings of POSITIONS_AT_ONCE positions, and the first of these positions.
+        # The vectors that the next positions add to embeddings, and these positions.
         self._embeddings: Tensor | None = None
-        self._first_position: int | None = None
+        self._positions = range(0)
         self._ring_struct = packed.Cache(
             keys=self._ring.keys.data_ptr(),
             values=self._ring.values.data_ptr(),
@@ -207,9 +207,8 @@ class NativeStep:
         length = min(layers.length, self._slots)
         slots = torch.arange(layers.next_position - length, layers.next_position) % self._slots
         for layer in range(layers.layers):
-            self._ring.write(
-                layer, slots, *(x[:, :, -length:].float() for x in layers.keys_and_values(layer))
-            )
+            keys, values = (x[:, :, -length:].float() for x in layers.keys_and_values(layer))
+            self._ring.write(layer, slots, keys, values)
         coordinates = layers.coordinates[:, :, -length:].clone()
         for n, reader in enumerate(getattr(self._model.position, "readers", {}).values()):
             if reader.labels is not None:
@@ -221,7 +220,6 @@ class NativeStep:
             self._ids[:, slots] = cache.last_ids(length)
         self._ring_struct.length = length
         self._ring_struct.shared = layers.next_position if layers.rows == 1 else 0
-        self._first_position = None
 
     def _load_groups(self, cache: Any) -> KVCache:
         """Load the ids of a ``GroupCache`` (musictx.songs.grouped) and the state of its last group,
@@ -264,12 +262,13 @@ class NativeStep:
             tensor[:] = tensor[rows]
 
     def _position_embedding(self) -> ctypes.c_void_p | None:
-        """The address of what the next token's position adds to its embedding, None if nothing."""
-        position, first = self._next // self._group, self._first_position
-        if first is None or not first <= position < first + POSITIONS_AT_ONCE:
-            self._first_position = first = position
-            self._embeddings = packed.position_embeddings(self._model, first, POSITIONS_AT_ONCE)
+        """The address of the vector that the position of the next token adds to its embedding;
+        None if positions add nothing."""
+        position = self._next // self._group
+        if position not in self._positions:
+            self._positions = range(position, position + POSITIONS_AT_ONCE)
+            self._embeddings = packed.position_embeddings(self._model, self._positions)
         if self._embeddings is None:
             return None
-        row: Tensor = self._embeddings[position - first]
+        row: Tensor = self._embeddings[position - self._positions.start]
         return ctypes.c_void_p(row.data_ptr())

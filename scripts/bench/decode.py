@@ -25,7 +25,7 @@ from musictx.errors import UserError
 from musictx.hydra_config import compose
 from musictx.model import MusicTransformer
 from musictx.sampling import engine
-from musictx.speed.packed import in_bytes
+from musictx.speed.packed import quantise_if_exact
 from musictx.tokens.build import build
 from musictx.training import network
 from scripts.bench.common import record, spread, wait
@@ -77,7 +77,7 @@ def cached(
 def rounds(model: MusicTransformer) -> bool:
     """Whether the step in C++ rounds its keys and values."""
     weights = model.embedding.weight
-    return weights.is_cpu and in_bytes(weights)[1] is not None
+    return weights.is_cpu and quantise_if_exact(weights)[1] is not None
 
 
 def error_along(model: MusicTransformer, ids: torch.Tensor, cache: str) -> float:

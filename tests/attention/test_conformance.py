@@ -27,9 +27,8 @@ from musictx.speed.native import build, library
 from tests import compiler
 from tests.attention import cases
 from tests.attention.cases import Case, Named, computed, dense, excess, results, table_job
-from tests.speed import interpreter
+from tests.speed.interpreter import INTERPRETED, set_tiles
 
-INTERPRETED = interpreter.HERE
 ALL = ("skew", "chunked", "sdpa", "native", "decode", "fused")
 SIZE = 16
 
@@ -64,7 +63,7 @@ def cut(block: int, budget: int, run: int, lent: bool = True) -> Iterator[None]:
         if not lent:
             patch.setattr(library, "load", own_products)
         if INTERPRETED:
-            interpreter.cut(patch, 32 if block > 16 else 16)
+            set_tiles(patch, 32 if block > 16 else 16)
         yield
 
 

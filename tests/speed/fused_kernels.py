@@ -11,24 +11,24 @@ import torch
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.speed import fused
 from musictx.speed.fused import problem
-from musictx.speed.fused.config import Config, Tile
+from musictx.speed.fused.problem import Tile, Tiles
 from tests.attention import cases
 from tests.attention.cases import computed, excess, table_job
 from tests.speed import interpreter
 
-assert interpreter.HERE, __doc__
+assert interpreter.INTERPRETED, __doc__
 SIZE = 16
 
 
 @pytest.fixture(autouse=True)
 def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    interpreter.cut(monkeypatch, 16)
+    interpreter.set_tiles(monkeypatch, 16)
     torch.manual_seed(0)
 
 
 def test_float16_stays_within_its_rounding_with_tiles_of_different_sizes(monkeypatch) -> None:
     small, large = Tile(16, 4, 1), Tile(32, 4, 1)
-    monkeypatch.setattr(problem, "choose", lambda *_: Config(small, large, small))
+    monkeypatch.setattr(problem, "choose_tiles", lambda *_: Tiles(small, large, small))
     shares = excess("fused", table_job(40, 40, 9, SIZE, rows=1), torch.float16)
     assert max(shares.values()) < 1, shares
 

@@ -7,18 +7,19 @@ import numpy as np
 import pytest
 import torch
 
-HERE = os.environ.get("TRITON_INTERPRET") == "1"
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 
-def cut(patch: pytest.MonkeyPatch, side: int) -> None:
-    """Set tiles of ``side`` queries and keys; fill outputs with NaN, so that gaps are noticed."""
-    from musictx.speed.fused import memory, problem
-    from musictx.speed.fused.config import Config, Tile
+def set_tiles(patch: pytest.MonkeyPatch, side: int) -> None:
+    """Set tiles of ``side`` queries and keys. Fill outputs with NaN, so that gaps are noticed."""
+    from musictx.speed.fused import problem
 
     nan = float("nan")
-    patch.setattr(problem, "choose", lambda *_: Config(*[Tile(side, 4, 1)] * 3))
-    patch.setattr(memory, "empty", lambda shape, device: torch.full(shape, nan, device=device))
-    patch.setattr(memory, "empty_like", lambda x: torch.full_like(memory.unit_stride(x), nan))
+    patch.setattr(
+        problem, "choose_tiles", lambda *_: problem.Tiles(*[problem.Tile(side, 4, 1)] * 3)
+    )
+    patch.setattr(problem, "empty", lambda shape, device: torch.full(shape, nan, device=device))
+    patch.setattr(problem, "empty_like", lambda x: torch.full_like(problem.unit_stride(x), nan))
 
 
 def _adapt() -> None:
@@ -42,6 +43,6 @@ def _adapt() -> None:
     object.__setattr__(triton.interpreter_builder.options, "sanitize_overflow", False)
 
 
-if HERE:
+if INTERPRETED:
     torch.set_num_threads(1)
     _adapt()

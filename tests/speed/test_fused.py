@@ -43,7 +43,7 @@ def test_the_kernels_compile_for_hopper() -> None:
     from triton.compiler import ASTSource
 
     from musictx.speed.fused import forward, key, query
-    from musictx.speed.fused.config import choose
+    from musictx.speed.fused.problem import choose_tiles
 
     types = {"natural_scale": "fp32", "inverse_share": "fp32"}
     for type_of, names in (
@@ -54,11 +54,11 @@ def test_the_kernels_compile_for_hopper() -> None:
         types |= dict.fromkeys(names.split(), type_of)
     off = dict.fromkeys(("BIAS", "BIAS_GRADIENT", "PACKED", "DROP", "EDGE"), False)
     fixed = off | {"TABLE": True, "D": 64, "SKEW": triton.language.float16, "PRECISION": "tf32"}
-    config = choose(torch.bfloat16, 64)
+    tiles = choose_tiles(torch.bfloat16, 64)
     for kernel, tile in (
-        (forward.forward, config.forward),
-        (query.backward_query, config.query),
-        (key.backward_key, config.key),
+        (forward.forward, tiles.forward),
+        (query.backward_query, tiles.query),
+        (key.backward_key, tiles.key),
     ):
         names, constants = kernel.arg_names, fixed | {"T": tile.side}
         kinds = {n: "constexpr" if n in constants else types.get(n, "i32") for n in names}

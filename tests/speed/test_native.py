@@ -33,11 +33,11 @@ def test_a_forked_process_has_threads_of_its_own():
     problem.point(out=out, log_sum=log_sum)
     problem.threads = 2
     kernel = library.load()
-    kernel.run(False, problem)
+    kernel.run(problem, backward=False)
     child = os.fork()
     if not child:
         signal.alarm(20)
-        kernel.run(False, problem)
+        kernel.run(problem, backward=False)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
 

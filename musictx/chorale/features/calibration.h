@@ -12,7 +12,7 @@ struct Calibration : Feature {
   void score(const History& history, const None&, const float*, float* logits, int64_t vocabulary) const {
     const int64_t kind = history.position % kinds;
     for (int64_t id = 0; id < vocabulary; id++) logits[id] *= scale[kind];
-    const int64_t last = history.position < voices ? -1 : history.back(voices - 1);
+    const int64_t last = history.position < voices ? -1 : history.id_before(voices - 1);
     if (last >= 0) logits[last] += hold[kind];
     logits[EOS] += *end;
   }

@@ -12,7 +12,7 @@ struct Counterpoint : Feature {
 
   void score(const History& history, const None&, const float*, float* logits, int64_t vocabulary) const {
     const auto pitch = [&](int64_t back) {
-      const int64_t id = back <= history.position ? history.back(back) : -1;
+      const int64_t id = back <= history.position ? history.id_before(back) : -1;
       return id < 0 ? -1 : pitches[id];
     };
     const int64_t last = pitch(voices - 1), voice = history.position % voices;

@@ -12,7 +12,7 @@ struct Intervals : Feature {
   int64_t rows() const { return 2 * span + 2; }  // of a table
   // The pitch `back` tokens before the new one, -1 if there is none.
   int64_t pitch(const History& history, int64_t back) const {
-    const int64_t id = back <= history.position ? history.back(back) : -1;
+    const int64_t id = back <= history.position ? history.id_before(back) : -1;
     return id < 0 ? -1 : pitches[id];
   }
   // The row of the interval between two pitches; -1: no pitch.

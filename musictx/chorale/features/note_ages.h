@@ -14,7 +14,7 @@ struct NoteAges : Feature {
     int64_t run = 0;
     for (int64_t n = lag; run < most && history.position - n > voices && n + voices < history.count;
          n += voices, run++)
-      if (history.back(n) != history.back(n + voices)) break;
+      if (history.id_before(n) != history.id_before(n + voices)) break;
     return std::min(run + 1, most);
   }
   void add_vectors(const float* table, const History& history, float* x, int64_t width) const {

@@ -46,7 +46,7 @@ struct Repeats : PredictionFeature {
     }
   }
   void embed(const History& history, const State& state, float* x, int64_t width) const {
-    const int64_t last = history.position < voices ? -1 : history.back(voices - 1);
+    const int64_t last = history.position < voices ? -1 : history.id_before(voices - 1);
     const int64_t last_pitch = last < 0 ? -1 : pitches[last];
     for (int one_voice = 0; one_voice < 2; one_voice++) {
       add(x, lengths + (one_voice * classes + state.confidence[one_voice]) * width, width);

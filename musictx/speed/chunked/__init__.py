@@ -2,10 +2,10 @@
 
 The relative logits need no gather. For a block of m queries over w keys, the product P = Q E^T with
 the table E in *descending* distance has the logit of query r and key j in column j + (m-1-r). With
-row stride W, this is entry r*(W-1) + (m-1) + j of the buffer. So the same memory, read from entry
+row stride W, this is entry r*(W-1) + (m-1) + j of the memory. So the same memory, read from entry
 m-1 on with row stride W-1, is the matrix of logits by query and key. The content logits Q K^T are
 added in place. In the backward pass the gradient of the logits, read with row stride W again, is
-the gradient of P. (Huang et al. 2018 skew by copying; here two strided views of one buffer
+the gradient of P. (Huang et al. 2018 skew by copying; here two strided views of the same memory
 suffice.) A value table needs the weights by distance and uses the same two views.
 
 There are w+m-1 distances between w keys and m queries. If the block's last key is at the position
@@ -30,14 +30,13 @@ from musictx.attention.terms import ORDER, Span, Terms, as_tensor, without_autoc
 from musictx.speed import kernels
 from musictx.speed.chunked import passes
 from musictx.speed.labels import widen
-from musictx.speed.pieces import piece_codes
 
 __all__ = ["attend", "unsupported_reason"]
 
 
 def unsupported_reason(job: Job) -> str | None:
     """Why this implementation cannot do the job, or None."""
-    # On other devices the overlapping views of one buffer are untested.
+    # On other devices overlapping views of the same memory are untested.
     return job.reason_against(layout=CONSECUTIVE, devices=("cpu", "cuda"))
 
 
@@ -47,14 +46,14 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     Arguments are not checked here (:func:`musictx.attention.attend` checks them).
     """
     dtype, heads = q.dtype, q.shape[1]
-    precise = torch.promote_types(dtype, torch.float32)
     queries, keys = setting.positions(ORDER)
     assert isinstance(queries, Span)
     assert isinstance(keys, Span)
-    # The distances between queries and keys are count - 1 .. lowest. Negative distances are masked,
-    # and left out, if the queries are the last of the keys.
-    masked = setting.causal and queries.stop == keys.stop and len(queries) <= len(keys)
-    count, lowest = queries.stop - keys.start, 0 if masked else queries.start - keys.stop + 1
+    # The distances between queries and keys are stop - 1, ..., lowest. In causal attention of the
+    # last queries, negative distances are masked and left out.
+    stop, lowest = queries.stop - keys.start, queries.start - keys.stop + 1
+    if setting.causal and queries.stop == keys.stop and len(queries) <= len(keys):
+        lowest = 0
     seed = kernels.dropout_seed(setting)
     # autocast is off here and in both passes: they choose the precision themselves.
     with without_autocast(q.device):
@@ -64,13 +63,14 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
         table = value_table = None
         for axis in terms.axes:
             if terms.value_table is not None:
-                value_table = axis.descending(terms.value_table, count, lowest)
+                value_table = axis.descending(terms.value_table, stop, lowest)
                 value_table = value_table.expand(heads, -1, -1)
             if axis.table is not None:
-                table = axis.descending(axis.table, count, lowest).expand(heads, -1, -1)
+                table = axis.descending(axis.table, stop, lowest).expand(heads, -1, -1)
             # The bias is one more channel of the table; there the scaled queries are 1.
             if axis.bias is not None:
-                bias = axis.descending(axis.bias, count, lowest)[..., None].expand(heads, -1, -1)
+                bias = axis.descending(axis.bias, stop, lowest)[..., None].expand(heads, -1, -1)
+                precise = torch.promote_types(dtype, torch.float32)
                 unit = position.new_full((1,), 1 / terms.scale, dtype=precise)
                 units = unit.expand(*position.shape[:3], 1)
                 position = units if table is None else torch.cat([position, units], dim=-1)
@@ -86,12 +86,12 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
 def _codes(
     terms: Terms, setting: Setting, device: torch.device
 ) -> tuple[Tensor | None, Tensor | None, int]:
-    """(query_codes, key_codes, margin) of :class:`musictx.speed.chunked.tiling.Tiling`."""
+    """(query_codes, key_codes, margin) for :class:`musictx.speed.chunked.tiling.Tiling`."""
     blocks = terms.blocks
     if blocks is None:
         return setting.query_pieces, setting.key_pieces, 0
     positions = setting.positions(blocks.coordinate)
-    query_pieces, key_pieces = piece_codes(setting)
+    query_pieces, key_pieces = kernels.piece_codes(setting)
     if query_pieces is None and all(isinstance(x, Span) for x in positions):
         device = torch.device("cpu")  # where the passes can read the codes to skip keys
     queries, keys = (as_tensor(x, device) // blocks.length for x in positions)
@@ -102,7 +102,7 @@ def _codes(
 
 
 def _empty(content: Tensor, position: Any, k: Any, v: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    """Memory for the output (B, H, Tq, D) and the log of each row's sum of weights (B, H, Tq)."""
+    """Memory for the output (B, H, Tq, D) and the log of each query's sum of weights (B, H, Tq)."""
     dtype = torch.promote_types(content.dtype, torch.float32)
     shape = content.shape[:3]
     return v.new_empty(*shape, v.shape[3], dtype=dtype), v.new_empty(shape, dtype=dtype)

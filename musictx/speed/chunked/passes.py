@@ -32,10 +32,9 @@ def _logits(
     k: Tensor,
     table: Tensor | None,
 ) -> Tensor:
-    """Compute the masked logits of one block, (G, m, w), in ``views.by_key``.
+    """Compute the masked logits of one block, (G, m, w), in ``views.by_key``, and return this view.
 
-    content, position (G, m, D) are scaled queries; k (G, Tk, D); table (G, distances, D) in
-    descending distance.
+    content, position (G, m, D) are scaled queries; k is (G, Tk, D), table (G, distances, D).
     """
     logits = views.by_key
     k = k[:, block.keys].transpose(1, 2)
@@ -55,7 +54,7 @@ def _logits(
 def forward(out: Tensor, log_sum: Tensor, *arguments: Any) -> None:
     """Write the output (B, H, Tq, D) and the logarithms of the sums of weights (B, H, Tq).
 
-    The logarithm is +inf for a query that attends to no key, so that :func:`backward` computes its
+    The logarithm of a query that attends to no key is +inf, so that :func:`backward` computes its
     weights as 2^(-inf) = 0.
     """
     content, position, k, v, table, values = arguments[:6]
@@ -99,7 +98,7 @@ def backward(
     gradients: list[Any] = [
         x if x is None else x.new_zeros(x.shape, dtype=tiling.dtype) for x in inputs
     ]
-    dq, dposition, dk, dv, *totals = gradients
+    dq, dposition, dk, dv, dtable, dvalue_table = gradients
     # The sum over keys of weight times its gradient is <upstream, out>, with and without dropout.
     inner = (upstream.to(tiling.dtype) * out).sum(-1)
     logit_memory, gradient_memory = tiling.memory(), tiling.memory()
@@ -128,17 +127,17 @@ def backward(
             else:  # products are faster into contiguous memory
                 dweights = gradient_memory[: weights.numel()].view(weights.shape)
                 torch.bmm(up, vs[:, keys].transpose(1, 2), out=dweights)
-            used_weights, used_views = weights, views  # after dropout
+            kept_weights, kept_views = weights, views  # after dropout
             if dropout_memory is not None:
                 keep = tiling.keep(weights.shape).to(tiling.dtype)
                 keep /= tiling.kept_share
                 dweights *= keep
-                used_views = tiling.views(dropout_memory, len(qs), block)
-                used_weights = torch.mul(weights, keep, out=used_views.by_key)
-            dvs[:, keys].baddbmm_(used_weights.transpose(1, 2), up)
+                kept_views = tiling.views(dropout_memory, len(qs), block)
+                kept_weights = torch.mul(weights, keep, out=kept_views.by_key)
+            dvs[:, keys].baddbmm_(kept_weights.transpose(1, 2), up)
             if dvalue_tables is not None:
-                used_views.clear_around_keys()
-                dvalue_tables[:, distances].baddbmm_(used_views.by_distance.transpose(1, 2), up)
+                kept_views.clear_around_keys()
+                dvalue_tables[:, distances].baddbmm_(kept_views.by_distance.transpose(1, 2), up)
             dweights -= inner[rows, heads, tokens].reshape(len(qs), -1, 1)
             dlogits = weights.mul_(dweights)  # exactly 0 in every masked cell
             dks[:, keys].baddbmm_(dlogits.transpose(1, 2), queries)
@@ -151,7 +150,9 @@ def backward(
             dq[rows, heads, tokens] = tiling.split_heads(dqs) * tiling.scale
         # The queries in ``dks`` and ``dtables`` have been multiplied by LOG2E.
         dk[tile], dv[tile] = (dks / LOG2E).view_as(dk[tile]), dvs.view_as(dv[tile])
-        for total, part, unit in zip(totals, (dtables, dvalue_tables), (LOG2E, 1.0)):
-            if part is not None:
-                total[heads] += tiling.split_heads(part[:, : total.shape[1]]).sum(0) / unit
+        if dtables is not None:
+            dtable[heads] += tiling.split_heads(dtables[:, : dtable.shape[1]]).sum(0) / LOG2E
+        if dvalue_tables is not None:
+            count = dvalue_table.shape[1]
+            dvalue_table[heads] += tiling.split_heads(dvalue_tables[:, :count]).sum(0)
     return tuple(g if g is None else g.to(x.dtype) for g, x in zip(gradients, inputs))

@@ -13,7 +13,7 @@ BLOCK = 128  # queries at a time; 64 to 256 differ little
 #: processed together as long as their logits fit. On CPUs the logits should stay in the cache; on
 #: other devices few large steps are faster than many small ones.
 BUDGET, DEVICE_BUDGET = 2**20, 2**26
-SPARE = 33  # the most columns of a row that belong to no distance
+SPARE = 33  # the most columns of P (chunked/__init__.py) that belong to no distance
 
 
 class Block(NamedTuple):
@@ -27,12 +27,11 @@ class Block(NamedTuple):
 
 
 class Views(NamedTuple):
-    """Two views of the memory of one block for G = g * h pairs of batch row and head: with row
-    stride W, and from entry m-1 on with row stride W-1."""
+    """Views of the memory of one block, for G = g * h pairs of batch row and head."""
 
-    by_distance: Tensor  # (G, m, W): P
-    by_key: Tensor  # (G, m, w)
-    gaps: Tensor  # the entries between the rows of by_key
+    by_distance: Tensor  # (G, m, W) with row stride W: P
+    by_key: Tensor  # (G, m, w), from entry m-1 on with row stride W-1
+    gaps: Tensor  # (G, m, W-1-w): the entries between the rows of by_key
 
     def clear_around_keys(self) -> None:
         """Set all entries that belong to no key to 0, so that ``by_distance`` can be used."""
@@ -46,9 +45,9 @@ Tile = tuple[slice, slice]
 
 
 class Tiling:
-    """The tiles and blocks that both passes share, from the arguments of the operator.
+    """The division into tiles and blocks, from the arguments of the operator, for both passes.
 
-    inputs  those with gradients (passes.py)
+    inputs  the differentiable inputs (passes.py)
     query_codes, key_codes  int64 (1 or B, Tq) and (1 or B, Tk): a query attends to the keys whose
             codes differ from its own by at most ``margin``; both None: to all keys
     offset  query i has the position of key offset + i, even if there is no such key
@@ -85,8 +84,8 @@ class Tiling:
         self.tile_rows = max(1, min(self.batch, budget // row_logits))
         minus_infinity = torch.full((self.block, self.block), float("-inf"), dtype=self.dtype)
         self.causal_mask = minus_infinity.triu(1).to(self.device)
-        #: For dropout, of the weights whose random int16 is below the threshold. Both passes visit
-        #: the blocks in the same order, so the same seed drops the same weights.
+        #: For dropout, which drops weights whose random int16 is below the threshold. Both passes
+        #: visit the blocks in the same order, so the same seed drops the same weights.
         self.generator = torch.Generator(self.device).manual_seed(seed) if dropout else None
         self.threshold = round(dropout * 2**16) - 2**15
         self.kept_share = (2**15 - self.threshold) / 2**16  # ``dropout`` rounded to 16 bits
@@ -99,7 +98,7 @@ class Tiling:
         """
         if self.device.type != "cpu":
             return self.heads
-        widest = self.keys  # roughly the most keys by which a block of queries is multiplied
+        widest = self.keys  # about the most keys of a block
         if self.bounds is not None:
             oldest, newest, _ = self.bounds
             widest = min(self.keys, max(int((newest - oldest).max()) + 1, 0) + BLOCK)
@@ -109,10 +108,11 @@ class Tiling:
 
     def tiles(self) -> list[Tile]:
         """Divide all batch rows and heads into tiles."""
-        heads = (slice(h, h + self.tile_heads) for h in range(0, self.heads, self.tile_heads))
-        starts = range(0, self.batch, self.tile_rows)
-        rows = [slice(b, min(b + self.tile_rows, self.batch)) for b in starts]
-        return [(row_slice, head_slice) for head_slice in heads for row_slice in rows]
+        return [
+            (slice(b, min(b + self.tile_rows, self.batch)), slice(h, h + self.tile_heads))
+            for h in range(0, self.heads, self.tile_heads)
+            for b in range(0, self.batch, self.tile_rows)
+        ]
 
     def blocks(self, rows: slice) -> Iterator[Block]:
         """Divide the queries of these batch rows into blocks, each with the keys it needs."""
@@ -122,7 +122,7 @@ class Tiling:
             key_start, key_stop = 0, self.keys
             if self.causal:
                 key_stop = min(max(self.offset + stop, 1), self.keys)
-            diagonal = self.offset + first  # the key at the position of the first query
+            diagonal = self.offset + first  # the key at the position of the block's first query
             on_diagonal = self.causal and diagonal >= 0 and key_stop == self.offset + stop
             hidden, needs_codes = None, self.codes is not None
             if self.bounds is not None:
@@ -132,7 +132,7 @@ class Tiling:
                     key_start, newest_stop = min(key_start, diagonal), key_stop
                 key_start = min(key_start, key_stop - 1)
                 key_stop = max(min(key_stop, newest_stop), key_start + 1)
-                # If all queries attend to all keys of the block, nothing is hidden.
+                # If all queries attend to all keys of the block, its codes hide none.
                 needs_codes = not bool(
                     contiguous.all() and oldest.max() <= key_start and newest.min() >= key_stop - 1
                 )
@@ -146,8 +146,8 @@ class Tiling:
                 hidden = later[None] if hidden is None else hidden | later
             if hidden is not None:
                 hidden = hidden[:, None]
-            # W - 1 is an odd multiple of 16: rows begin at cache lines, but unlike with a power of
-            # two they do not compete for a few sets of the cache.
+            # W - 1 is an odd multiple of 16: rows begin at cache lines and, unlike with a power of
+            # two, do not all compete for the same few sets of the cache.
             negative = 0 if on_diagonal or not self.relative else max(0, stop - first - 2)
             width = 16 * (-(-(key_stop - key_start + negative) // 16) | 1) + 1
             first_row = self.queries - stop + key_start  # of the tables: the highest distance
@@ -190,8 +190,8 @@ class Tiling:
         return torch.cat([x.to(self.dtype), spare], dim=1).repeat(count, 1, 1)
 
     def keep(self, shape: torch.Size) -> Tensor:
-        """Which weights of the next block dropout keeps, bool of ``shape``. 16 random bits decide
-        about each, which is five times as fast as drawing floats."""
+        """Which weights of the next block dropout keeps, bool of ``shape``. 16 random bits for each
+        are five times as fast as random floats."""
         words = -(-shape.numel() // 4)
         bits = torch.empty(words, dtype=torch.int64, device=self.device)
         bits.random_(-(2**63), None, generator=self.generator)
@@ -199,9 +199,9 @@ class Tiling:
 
 
 def bounds(queries: Tensor, keys: Tensor, margin: int) -> tuple[Tensor, Tensor, Tensor]:
-    """For each query, (1 or B, Tq): the indices of the first and the last key that it may attend to
-    by its code, or Tk and -1 if there is none; and whether it may attend to all keys between them.
-    The codes are ``queries`` (1 or B, Tq) and ``keys`` (1 or B, Tk)."""
+    """Three tensors (1 or B, Tq): the first and the last key that each query may attend to by its
+    code (Tk and -1 if there is none), and whether it may attend to all keys between them. The codes
+    are ``queries`` (1 or B, Tq) and ``keys`` (1 or B, Tk)."""
     rows, count = max(len(queries), len(keys)), keys.shape[1]
     queries, keys = (x.expand(rows, -1).contiguous() for x in (queries, keys))
     codes, order = keys.sort(dim=1, stable=True)  # keys with equal codes stay in order
@@ -219,5 +219,5 @@ def bounds(queries: Tensor, keys: Tensor, margin: int) -> tuple[Tensor, Tensor, 
 
 
 def _select_rows(x: Tensor, rows: slice) -> Tensor:
-    """The batch rows ``rows`` of x (B, T), or x (1, T) itself, whose row is that of all."""
+    """The batch rows ``rows`` of x (B, T); x (1, T) itself, whose single row is for all."""
     return x if len(x) == 1 else x[rows]

@@ -26,7 +26,7 @@ enum { AT_DG = AT_DS + CELLS, AT_T = AT_DG + CHUNKS * CELLS, SHARED_BYTES = AT_T
 // the query with 15 - a.
 struct Lane {
     u32 pool[7], next_logits[8];        // as in the forward pass
-    float dq[HEAD / 8][4], log_sum[2], inner[2], clipped_logit[2], far_sum[2];
+    float dq[HEAD / 8][4], log_sum[2], inner[2], clipped_logit[2], far_ds[2];
     u32 queries_at;                     // of the warp's queries, for ldmatrix and stmatrix
 #if PACKED
     int code[2];
@@ -186,8 +186,8 @@ template <int MODE> DEVICE void step(const Arguments& p, const Tile& t, Lane& r,
                 dp[m][i] *= weight;
             }
             if (MODE == FAR) {
-                r.far_sum[0] += dp[m][0] + dp[m][1];
-                r.far_sum[1] += dp[m][2] + dp[m][3];
+                r.far_ds[0] += dp[m][0] + dp[m][1];
+                r.far_ds[1] += dp[m][2] + dp[m][3];
             }
 #pragma unroll
             for (int i = 0; i < 2; i++) {
@@ -216,20 +216,20 @@ DEVICE void fetch_queries(const Tile& t, u32 to, const half_t* from, int row_str
     }
 }
 
-// The gradients of FAR tiles, whose distances all have the table's last row: adds far_sum times that row to dq, and far_sum
+// The gradients of FAR tiles, whose distances all have the table's last row: adds far_ds times that row to dq, and far_ds
 // times q to the gradient of the row.
 DEVICE void far_gradients(const Tile& t, Lane& r, float* dtable) {
     const int pair = 2 * ((int)threadIdx.x & 3), last = (t.rows - 1) * HEAD;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        r.far_sum[i] += shuffle_xor(r.far_sum[i], 1);
-        r.far_sum[i] += shuffle_xor(r.far_sum[i], 2);
+        r.far_ds[i] += shuffle_xor(r.far_ds[i], 1);
+        r.far_ds[i] += shuffle_xor(r.far_ds[i], 2);
     }
 #pragma unroll
     for (int n = 0; n < HEAD / 8; n++) {
         const u32 e = *(const u32*)(t.table + (last + 8 * n + pair));
 #pragma unroll
-        for (int i = 0; i < 4; i++) r.dq[n][i] += r.far_sum[i >> 1] * to_float((i & 1) ? e >> 16 : e & 0xffff);
+        for (int i = 0; i < 4; i++) r.dq[n][i] += r.far_ds[i >> 1] * to_float((i & 1) ? e >> 16 : e & 0xffff);
     }
     u32 q[HEAD / 16][4];
     load_a_operand(q, r.queries_at + AT_Q);
@@ -238,7 +238,7 @@ DEVICE void far_gradients(const Tile& t, Lane& r, float* dtable) {
         float x[2];
 #pragma unroll
         for (int e = 0; e < 2; e++) {
-            x[e] = r.far_sum[0] * to_float(q[n >> 1][2 * (n & 1)] >> (16 * e) & 0xffff) + r.far_sum[1] * to_float(q[n >> 1][2 * (n & 1) + 1] >> (16 * e) & 0xffff);
+            x[e] = r.far_ds[0] * to_float(q[n >> 1][2 * (n & 1)] >> (16 * e) & 0xffff) + r.far_ds[1] * to_float(q[n >> 1][2 * (n & 1) + 1] >> (16 * e) & 0xffff);
             for (int m = 4; m < 32; m *= 2) x[e] += shuffle_xor(x[e], m);
         }
         if (t.g == 0) {
@@ -311,7 +311,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) relative_backw
     for (int i = 0; i < 2; i++) {
         const int at = query_index(i0, i);
         r.log_sum[i] = at < p.length ? p.log_sum[(long long)bh * p.length + at] : NO_KEYS;
-        r.far_sum[i] = 0.f;
+        r.far_ds[i] = 0.f;
 #if PACKED
         r.code[i] = p.query_codes[(long long)batch * p.length + min(at, p.length - 1)];
 #endif

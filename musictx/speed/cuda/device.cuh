@@ -3,28 +3,9 @@
 // Plain CUDA C++ for NVRTC, sm_90 (with WGMMA sm_90a), without headers. With EMULATE it is host C++ (tests/speed). The kernels
 // require that rows of all arrays are contiguous and 16-byte aligned, scale > 0, and at least one query and one row of the table.
 
-// HEAD (head size 32, 64 or 128), FLOAT16 (else bfloat16), DROP (dropout), PACKED (packed pieces).
-#ifndef HEAD
-#define HEAD 64
-#endif
-#ifndef FLOAT16
-#define FLOAT16 0
-#endif
-#ifndef DROP
-#define DROP 0
-#endif
-#ifndef PACKED
-#define PACKED 0
-#endif
-#ifndef MIN_BLOCKS
-#define MIN_BLOCKS 1
-#endif
-#ifndef WGMMA
-#define WGMMA 0                 // 1: products with keys and values by WGMMA (sm_90a, HEAD 64)
-#endif
-#ifndef PERMUTED
-#define PERMUTED 0              // 1: lane group g has a permuted row (first_row in common.cuh)
-#endif
+// Macros that kernel.py defines: HEAD (head size 32, 64 or 128), FLOAT16 (else bfloat16), DROP (dropout), PACKED (packed pieces),
+// WGMMA (products with keys and values by WGMMA: sm_90a, HEAD 64), PERMUTED (lane group g has a permuted row: first_row in
+// common.cuh), MIN_BLOCKS (blocks that share a multiprocessor).
 
 typedef unsigned int u32;
 typedef unsigned short half_t;  // bits of bfloat16 or float16

@@ -34,7 +34,7 @@ def launch(
     _call("cuLaunchKernel", function, *grid, 1, threads, 1, 1, shared, stream, pointers, None)
 
 
-def architecture(index: int, defines: Sequence[str] = ()) -> str:
+def architecture(index: int, defines: Sequence[str]) -> str:
     """The architecture of a GPU, such as ``sm_90``; ``sm_90a`` for kernels with instructions that
     only this generation has."""
     major, minor = torch.cuda.get_device_capability(index)

@@ -18,19 +18,16 @@ from torch.nn.functional import pad
 
 from musictx.speed.cuda import driver
 
-BLOCK, THREADS = 128, 256
-#: The head size of the backward pass, and its SHARED_BYTES (backward.cu).
-WIDTH, BACKWARD_SHARED = 64, 192512
-#: The number of rows that are interleaved in the accumulators of the backward pass (backward.cu).
-INTERLEAVED = 8
+BLOCK, THREADS = 128, 256  # queries and threads of a block
+#: The head size of backward.cu, its SHARED_BYTES, and the rows that its accumulators interleave.
+WIDTH, BACKWARD_SHARED, INTERLEAVED = 64, 192512, 8
 #: The head sizes that each kernel supports; the backward pass pads 32 to ``WIDTH`` with zeros.
 SIZES = {"forward": (32, 64, 128), "backward": (32, 64)}
-_DTYPES = (torch.bfloat16, torch.float16)
 _POINTERS = (
     *("q", "k", "v", "table", "out", "up", "result", "log_sum", "dk", "dv", "dtable"),
     *("query_codes", "key_codes", "key_first", "row_random", "column_random"),
 )
-_ROWS, _DIMS = ("q", "k", "v", "out", "up", "result"), ("batch", "head", "row")
+_TENSORS, _DIMS = ("q", "k", "v", "out", "up", "result"), ("batch", "head", "row")
 _NUMBERS = ("heads", "length", "rows", "table_head", "slots", "threshold")
 
 
@@ -39,10 +36,17 @@ class Arguments(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in _POINTERS),
-        *((f"{name}_{dim}", ctypes.c_int) for name in _ROWS for dim in _DIMS),
+        *((f"{name}_{dim}", ctypes.c_int) for name in _TENSORS for dim in _DIMS),
         *((name, ctypes.c_int) for name in _NUMBERS),
         *((name, ctypes.c_float) for name in ("scale", "natural_scale", "inverse_share")),
     )
+
+    def point(self, **tensors: Tensor) -> None:
+        """Set the addresses and the strides of tensors (B, H, T, D)."""
+        for name, x in tensors.items():
+            setattr(self, name, x.data_ptr())
+            for dim, stride in zip(_DIMS, x.stride()):
+                setattr(self, f"{name}_{dim}", stride)
 
 
 #: The function that launches kernels; tests replace it with an emulation.
@@ -58,16 +62,16 @@ def forward(p: Any, out: Tensor, log_sum: Tensor) -> bool:
     """Write the output and the log of the sums of weights. Return False if Triton has to do it."""
     if not can_run("forward", p, out):
         return False
-    argument = _arguments(p, log_sum, result=out)
-    blocks = -(-p.queries // BLOCK)
+    grid = (-(-p.queries // BLOCK), p.batch * p.heads)
     shared = 800 * p.size  # SHARED_BYTES of forward.cu
-    return _run("forward", p, (blocks, p.batch * p.heads), shared, argument)
+    return _run("forward", p, grid, shared, _arguments(p, log_sum, result=out))
 
 
 def backward(
     p: Any, up: Tensor, out: Tensor, log_sum: Tensor, tables: Any, gradients: tuple[Tensor, ...]
 ) -> bool:
-    """Write ``gradients`` (dq, dk, dv) and ``tables``. Return False if Triton has to do it."""
+    """Write ``gradients`` (dq, dk, dv) and the copies in ``tables``. Return False if Triton has to
+    do it."""
     dq, dk, dv = gradients
     if not can_run("backward", p, out, up, dq):
         return False
@@ -100,31 +104,29 @@ def backward(
 
 
 def _finish(p: Any, sums: Tensor, target: Tensor, factor: float) -> bool:
-    """Write accumulators times a factor into ``target``, in its layout and dtype. Return False if
-    torch has to do it."""
+    """Write accumulators times a factor into ``target``, in its layout and dtype, by finish.cu.
+    Return False if that fails."""
     argument = Arguments(dk=sums.data_ptr(), heads=p.heads, length=p.keys, natural_scale=factor)
-    argument.result = target.data_ptr()
-    for dim, stride in zip(_DIMS, target.stride()):
-        setattr(argument, f"result_{dim}", stride)
+    argument.point(result=target)
     blocks = -(-(-(-p.keys // INTERLEAVED) * 32) // THREADS)
     return _run("finish", p, (p.batch * p.heads, blocks), 0, argument)
 
 
-def can_run(kernel: str, p: Any, *rows: Tensor) -> bool:
-    """Whether the kernel is in use and supports the problem and the additional tensors ``rows``."""
-    fits = (
+def can_run(kernel: str, p: Any, *tensors: Tensor) -> bool:
+    """Whether the kernel is in use and supports the problem and these additional tensors."""
+    is_supported = (
         kernel not in FAILED
         and p.table is not None
         and p.bias is None
         and p.low == 0
         and p.queries == p.keys
         and p.size in SIZES[kernel]
-        and p.q.dtype in _DTYPES
+        and p.q.dtype in (torch.bfloat16, torch.float16)
         and p.batch * p.heads < 2**16
         and p.queries < 2**24
-        and all(map(_aligned, (p.q, p.k, p.v, p.tables[0], *rows)))
+        and all(map(_aligned, (p.q, p.k, p.v, p.tables[0], *tensors)))
     )
-    return fits and is_used(p.q.device)
+    return is_supported and is_used(p.q.device)
 
 
 def is_used(device: torch.device) -> bool:
@@ -136,32 +138,33 @@ def is_used(device: torch.device) -> bool:
 
 def defines(kernel: str, p: Any) -> list[str]:
     """The macros with which a kernel is compiled for a problem."""
+    is_finish = kernel == "finish"  # one variant for each size and dtype
+    is_packed = p.query_codes is not None and not is_finish
+    has_dropout = p.threshold > 0 and not is_finish
+    # Two blocks share a multiprocessor if 128 registers a thread are enough.
+    is_small = kernel == "forward" and p.size <= 64 and not is_packed and not has_dropout
     flags = {
         "HEAD": p.size,
         "FLOAT16": int(p.q.dtype == torch.float16),
-        "PACKED": int(p.query_codes is not None),
-        "DROP": int(p.threshold > 0),
-        "WGMMA": int(p.size == WIDTH),
+        "PACKED": int(is_packed),
+        "DROP": int(has_dropout),
+        "WGMMA": int(p.size == WIDTH and not is_finish),
         "PERMUTED": int(kernel == "backward"),
+        "MIN_BLOCKS": 2 if is_small else 1,
     }
-    # Two blocks share a multiprocessor where 128 registers a thread are enough.
-    plain = not (flags["PACKED"] or flags["DROP"])
-    flags["MIN_BLOCKS"] = 2 if kernel == "forward" and plain and p.size <= 64 else 1
-    if kernel == "finish":
-        flags = {name: flags[name] for name in ("HEAD", "FLOAT16")}
     return [f"{name}={number}" for name, number in flags.items()]
 
 
-def _arguments(p: Any, log_sum: Tensor, **rows: Tensor) -> Arguments:
-    """The argument for a problem; ``rows`` are additional tensors (B, H, T, D) by name."""
-    tensors = dict(zip("qkv", (p.q, p.k, p.v))) | rows
+def _arguments(p: Any, log_sum: Tensor, **tensors: Tensor) -> Arguments:
+    """The argument for a problem and additional tensors (B, H, T, D)."""
     argument = Arguments(
-        **{name: x.data_ptr() for name, x in tensors.items()},
         table=p.tables[0].data_ptr(),
         log_sum=log_sum.data_ptr(),
-        **dict(zip(("query_codes", "key_codes"), (x.data_ptr() for x in p.codes))),
+        query_codes=p.codes[0].data_ptr(),
+        key_codes=p.codes[1].data_ptr(),
         key_first=p.key_first.data_ptr(),
-        **dict(zip(("row_random", "column_random"), (x.data_ptr() for x in p.random))),
+        row_random=p.random[0].data_ptr(),
+        column_random=p.random[1].data_ptr(),
         heads=p.heads,
         length=p.keys,
         rows=p.high + 1,
@@ -171,14 +174,12 @@ def _arguments(p: Any, log_sum: Tensor, **rows: Tensor) -> Arguments:
         natural_scale=p.scale,
         inverse_share=1 / p.kept_share,
     )
-    for name, x in tensors.items():
-        for dim, stride in zip(_DIMS, x.stride()):
-            setattr(argument, f"{name}_{dim}", stride)
+    argument.point(q=p.q, k=p.k, v=p.v, **tensors)
     return argument
 
 
 def _run(kernel: str, p: Any, grid: tuple[int, int], shared: int, argument: Arguments) -> bool:
-    """Launch a kernel. Return False if it fails, which is printed, or failed before."""
+    """Launch a kernel. Return False if it fails, which is printed, or has failed before."""
     if kernel in FAILED:
         return False
     try:
@@ -192,9 +193,9 @@ def _run(kernel: str, p: Any, grid: tuple[int, int], shared: int, argument: Argu
 
 def _aligned(x: Tensor) -> bool:
     """Whether all rows are contiguous and begin at multiples of 16 bytes, as the kernels need."""
-    strides: Any = x.stride()
-    regular = strides[-1] == 1 and all(s % 8 == 0 and 0 <= s < 2**31 for s in strides[:-1])
-    return regular and x.data_ptr() % 16 == 0
+    *strides, last = x.stride()
+    is_regular = last == 1 and all(s % 8 == 0 and 0 <= s < 2**31 for s in strides)
+    return is_regular and x.data_ptr() % 16 == 0
 
 
 def _row_major(x: Tensor) -> Tensor:

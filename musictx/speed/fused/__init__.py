@@ -2,8 +2,7 @@
 
 Like attention in C++, it supports causal attention with a table or a bias over distances, labels,
 packed pieces and dropout; speed/chunked computes other terms. The skew is one gather in registers
-(skew.py); the forward pass needs 3 products, plain attention 2.
-:class:`~musictx.speed.fused.config.Config` sets the tiles, warps and stages.
+(skew.py); the forward pass needs 3 products for each tile, plain attention 2.
 
 Inputs are bfloat16, float16 or float32; softmax, sums and the gradients of the tables are float32.
 Triton is imported when the kernel first runs. With ``TRITON_INTERPRET=1`` set before that, it runs
@@ -24,8 +23,7 @@ from torch import Tensor
 from musictx.attention.job import Job, Setting
 from musictx.attention.terms import Axis, Terms
 from musictx.speed import kernels
-from musictx.speed.fused import memory
-from musictx.speed.fused.config import HEAD_DIMS
+from musictx.speed.fused import problem
 from musictx.speed.fused.masks import mask
 from musictx.speed.labels import pad_to_one_width
 
@@ -38,12 +36,12 @@ def _missing() -> str | None:
 
 def unsupported_reason(job: Job) -> str | None:
     """Why this implementation cannot do the job, or None."""
-    size, sizes = (job.size or 0) + job.labels, ", ".join(map(str, HEAD_DIMS))
-    fits = job.size is None or (size <= max(HEAD_DIMS) if job.labels else size in HEAD_DIMS)
     if job.deterministic:
         return "the last bits of its sums differ between runs (torch.use_deterministic_algorithms)"
-    if not fits:
-        return f"it supports the head sizes {sizes}, not {size}"
+    if job.size is not None:
+        size, sizes = job.size + job.labels, problem.HEAD_DIMS
+        if size > max(sizes) or (size not in sizes and not job.labels):
+            return f"it supports the head sizes {', '.join(map(str, sizes))}, not {size}"
     device = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
     reason = kernels.unsupported_reason(job, device, torch.bfloat16, torch.float16, torch.float32)
     return reason or (None if job.device is None else _missing())
@@ -53,13 +51,12 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D).
 
     Arguments are not checked here (:func:`musictx.attention.attend` checks them). With 16-bit
-    inputs the table may be a float32 master: it is cast once per call, and its gradient is
-    accumulated in float32. The sums in gradients of tables have no fixed order, so their last bits
-    differ from run to run.
+    inputs the table may be float32: it is cast once per call, and its gradient is float32. The sums
+    in gradients of tables have no fixed order, so their last bits differ from run to run.
     """
     batch, heads, queries, width = q.shape
     keys = k.shape[2]
-    q, k, v, terms = pad_to_one_width(q, k, v, terms, setting, HEAD_DIMS)
+    q, k, v, terms = pad_to_one_width(q, k, v, terms, setting, problem.HEAD_DIMS)
     axis = terms.axes[0].within(0, keys - 1) if terms.axes else Axis()
     if axis.high < 0:  # all distances are clipped to a single row
         axis = replace(axis, low=0, high=0)
@@ -77,7 +74,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
 
 
 def _random(shape: tuple[int, ...], device: torch.device) -> Tensor:
-    """32 random bits for each query or key, from which dropout computes a hash for each weight."""
+    """32 random bits for each query or key; dropout hashes those of each pair."""
     return torch.randint(-(2**31), 2**31, shape, dtype=torch.int32, device=device)
 
 
@@ -88,15 +85,14 @@ def _device(x: Tensor) -> AbstractContextManager[Any]:
 
 def _empty(q: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
     """Memory for the output, like q, and for the log to base 2 of each row's sum of weights."""
-    return memory.empty_like(q), memory.empty(q.shape[:3], q.device)
+    return problem.empty_like(q), problem.empty(q.shape[:3], q.device)
 
 
 def _forward(out: Tensor, log_sum: Tensor, *inputs: Any) -> None:
     from musictx.speed.fused import launch
-    from musictx.speed.fused.problem import Problem
 
     with _device(out):
-        launch.forward(Problem(*inputs), out, log_sum)
+        launch.forward(problem.Problem(*inputs), out, log_sum)
 
 
 def _gradients(
@@ -104,10 +100,10 @@ def _gradients(
 ) -> tuple[Tensor | None, ...]:
     """Gradients of q, k, v, table and bias."""
     from musictx.speed.fused import launch
-    from musictx.speed.fused.problem import Problem
 
+    needs_bias = needs_gradient[4]
     with _device(out):
-        return launch.backward(Problem(*inputs), upstream, out, log_sum, needs_gradient[4])
+        return launch.backward(problem.Problem(*inputs), upstream, out, log_sum, needs_bias)
 
 
 attention = kernels.operator(
@@ -119,5 +115,5 @@ attention = kernels.operator(
     _empty,
     _forward,
     _gradients,
-    memory.empty_like,
+    problem.empty_like,
 )

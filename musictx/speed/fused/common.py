@@ -1,11 +1,13 @@
 """Common to all passes of the fused kernel: named tuples, loading and storing of rows.
 
-A tile is T queries and T keys of one (batch row, head). Query i has the position of key
-``offset + i``, even if there is no such key; ``p0`` is the position of a tile's first query, ``j0``
-that of its first key, ``delta = p0 - j0``. Logits are to base 2, because the kernels use exp2.
+A tile is T queries and T keys of one (batch row, head), number ``bh``. Query i has the position of
+key ``offset + i``, even if there is no such key. A tile's first query is ``i0`` at position ``p0``,
+its first key ``j0``; ``delta = p0 - j0``. Tiles are numbered from the diagonal: m = -delta / T in
+programs for queries, delta / T in programs for keys. ``upper`` and ``lower`` are R_k and R_{k-1} of
+skew.py. Logits are to base 2, because the kernels use exp2.
 
 qb, qh and qt are the strides of Q by batch row, head and token; those of DO begin with g, of DQ and
-DK with d, of DV with w. eh and bh_bias are the strides by head of the table E and of BIASES. LSE is
+DK with d, of DV with w. eh and bias_h are the strides by head of the table E and of BIASES. LSE is
 the log of the sums of weights. Named tuples group the arguments: ``...Base`` has the pointers and
 strides of all queries or keys of one (batch row, head), ``...Rows`` the values of one tile.
 """
@@ -68,7 +70,7 @@ class KeyBase(NamedTuple):
 
 
 class QueryRows(NamedTuple):
-    """The queries of a tile; fields that a kernel does not use hold arbitrary tensors."""
+    """The queries of a tile. Fields that a kernel does not use hold the positions."""
 
     q: Any
     log: Any
@@ -78,14 +80,14 @@ class QueryRows(NamedTuple):
 
 
 class Upstream(NamedTuple):
-    """The gradient of the output of a tile's queries, and their inner products <o, do>."""
+    """The gradient of the output of a tile's queries, and <output, gradient> of each."""
 
     do: Any
     inner: Any
 
 
 class KeyRows(NamedTuple):
-    """The keys of a tile."""
+    """The keys of a tile, and the number of all keys."""
 
     k: Any
     v: Any
@@ -118,6 +120,18 @@ class Softmax(NamedTuple):
     acc: Any
     top: Any
     total: Any
+
+
+@triton.jit
+def assign_tile(tokens, H, T: tl.constexpr, LAST_FIRST: tl.constexpr):
+    """(start, bh, b, h): the first token of this program's tile, and its batch row and head."""
+    blocks = tl.cdiv(tokens, T)
+    block = tl.program_id(0) % blocks
+    if LAST_FIRST:
+        block = blocks - 1 - block
+    start = block * T
+    bh = (tl.program_id(0) // blocks).to(tl.int64)
+    return start, bh, bh // H, bh % H
 
 
 @triton.jit
@@ -196,7 +210,7 @@ def table_row(distance, tables):
 
 @triton.jit
 def far_logits(x, tables, D: tl.constexpr):
-    """<x_i, last row of the table> for each row of x: the relative logits of a FAR tile."""
+    """<x_i, last row of the table> for each row x_i: its relative logit in FAR tiles."""
     row = tables.high - tables.low
     vector = tl.load(tables.table + row * D + tl.arange(0, D)).to(tl.float32)
     return tl.sum(x.to(tl.float32) * vector[None, :], 1)
@@ -206,9 +220,3 @@ def far_logits(x, tables, D: tl.constexpr):
 def atomic_add(pointers, values):
     """Add float32 values atomically, because other programs add to the same memory."""
     tl.atomic_add(pointers, values, sem="relaxed")
-
-
-@triton.jit
-def atomic_add_rows(base, row, values, D: tl.constexpr):
-    """Add (T, D) to rows of a table's gradient; rows may occur several times."""
-    atomic_add(base + row[:, None] * D + tl.arange(0, D)[None, :], values)

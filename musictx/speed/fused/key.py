@@ -13,30 +13,15 @@ from musictx.speed.fused.common import (
     QueryBase,
     Scalars,
     Tables,
+    assign_tile,
     far_logits,
     load_keys,
     load_queries,
     load_upstream,
     store_rows,
 )
-from musictx.speed.fused.skew import lower_half, skew, table_product
-from musictx.speed.fused.tile import attending_queries, ceil_div, floor_div, key_gradients, weights
-
-
-@triton.jit
-def tile_relative_logits(queries, delta, tables, flags: tl.constexpr, KIND: tl.constexpr):
-    """The relative logits of one tile, (T, T), computed without R_k of another tile."""
-    T: tl.constexpr = flags.T
-    if KIND == FAR:
-        cells = tl.zeros([T, T], tl.float32)
-        cells += far_logits(queries.q, tables, flags.D)[:, None]
-    else:
-        cells = table_product(queries.q, delta, tables, flags)
-        if KIND == NEAR:
-            lo = table_product(queries.q, delta - T, tables, flags)
-            cells = tl.where(lower_half(delta, T), cells, lo)
-        cells = skew(cells, delta, T).to(tl.float32)
-    return cells
+from musictx.speed.fused.skew import lower_triangle, skew, table_product
+from musictx.speed.fused.tile import attending_queries, ceil_div, floor_div, gradients, weights
 
 
 @triton.jit
@@ -46,31 +31,39 @@ def key_tile(
     """Add what the T queries from position j0 + mT on contribute to dk (before scaling) and dv."""
     T: tl.constexpr = flags.T
     i0 = j0 + m * T - query_base.offset
-    queries = load_queries(query_base, i0, flags, True)
+    queries = load_queries(query_base, i0, flags, BACKWARD=True)
     relative = 0.0
-    if flags.TABLE:
-        relative = tile_relative_logits(queries, m * T, tables, flags, KIND)
+    if flags.TABLE and KIND == FAR:
+        relative = tl.zeros([T, T], tl.float32)
+        relative += far_logits(queries.q, tables, flags.D)[:, None]
+    elif flags.TABLE:  # as relative_logits of skew.py, but without ``upper`` from another tile
+        relative = table_product(queries.q, m * T, tables, flags)
+        if KIND == NEAR:
+            lower = table_product(queries.q, m * T - T, tables, flags)
+            relative = tl.where(lower_triangle(m * T, T), relative, lower)
+        relative = skew(relative, m * T, T).to(tl.float32)
     p = weights(queries, keys, relative, tables, scalars, flags, KIND)
     upstream = load_upstream(query_base, i0, flags)  # loaded this late to save registers
-    return key_gradients(dk, dv, p, upstream, queries, keys, scalars, flags)
+    kept_weights, ds = gradients(p, upstream, queries, keys, scalars, flags)
+    kept_weights = tl.trans(kept_weights.to(upstream.do.dtype))
+    dv = tl.dot(kept_weights, upstream.do, dv, input_precision=flags.PRECISION)
+    ds = tl.trans(ds.to(queries.q.dtype))
+    dk = tl.dot(ds, queries.q, dk, input_precision=flags.PRECISION)
+    return dk, dv
 
 
 @triton.jit(do_not_specialize=NOT_SPECIALISED)
 def backward_key(
     Q, K, V, E, BIASES, QUERY_CODES, KEY_CODES, QUERY_STOP, ROW_RANDOM, COLUMN_RANDOM,
     DO, LSE, INNER, DK, DV,
-    qb, qh, qt, kb, kh, kt, vb, vh, vt, gb, gh, gt, db, dh, dt, wb, wh, wt, eh, bh_bias,
+    qb, qh, qt, kb, kh, kt, vb, vh, vt, gb, gh, gt, db, dh, dt, wb, wh, wt, eh, bias_h,
     H, TQ, TK, offset, low, high, scale, natural_scale, threshold, inverse_share,
     D: tl.constexpr, T: tl.constexpr, TABLE: tl.constexpr, BIAS: tl.constexpr,
     PACKED: tl.constexpr, DROP: tl.constexpr, SKEW: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradients of T keys and values of one (batch row, head)."""
     flags: tl.constexpr = Flags(D, T, TABLE, BIAS, PACKED, False, DROP, SKEW, PRECISION)
-    blocks = tl.cdiv(TK, T)
-    j0 = (tl.program_id(0) % blocks) * T  # early keys first: they have most queries
-    bh = (tl.program_id(0) // blocks).to(tl.int64)
-    b = bh // H
-    h = bh % H
+    j0, bh, b, h = assign_tile(TK, H, T, False)  # early keys first: they have most queries
     query_base = QueryBase(
         Q + b * qb + h * qh, DO + b * gb + h * gh, LSE + bh * TQ, INNER + bh * TQ,
         QUERY_CODES + b * TQ, ROW_RANDOM + bh * TQ, qt, gt, TQ, offset,
@@ -79,7 +72,7 @@ def backward_key(
         K + b * kb + h * kh, V + b * vb + h * vh, KEY_CODES + b * TK, COLUMN_RANDOM + bh * TK,
         kt, vt, TK,
     )  # fmt: skip
-    tables = Tables(E + h * eh, BIASES + h * bh_bias, low, high)
+    tables = Tables(E + h * eh, BIASES + h * bias_h, low, high)
     scalars = Scalars(scale, threshold, inverse_share)
     keys = load_keys(key_base, j0, flags)
     first, stop = attending_queries(QUERY_STOP + b * TK, j0, TQ, TK, offset, flags)

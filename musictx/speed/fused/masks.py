@@ -1,8 +1,8 @@
 """The mask of packed pieces in the form that the kernel reads: codes and bounds.
 
-A query attends to a key only if their codes are equal. Pieces may be in any order. The bounds are
-the first key that each query attends to, which is the query's code, and the last query that attends
-to each key, so that the kernel can skip the tiles outside these bounds.
+A query attends to a key only if their codes are equal. Pieces may be in any order. The kernel skips
+tiles outside two bounds: the first key that each query attends to, which is the query's code, and
+the last query that attends to each key.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from musictx.attention.job import Setting
-from musictx.speed.pieces import piece_codes
+from musictx.speed.kernels import piece_codes
 
-#: int32 (B, Tq), (B, Tk), (B, Tk): the codes of queries and keys (``pieces.piece_codes``), and the
-#: index after the last query that attends to each key, 0 if none does. None without pieces.
+#: The codes of queries and keys (``kernels.piece_codes``), and 1 + the index of the last query that
+#: attends to each key, 0 if none does: int32 (B, Tq), (B, Tk), (B, Tk). All None without pieces.
 Mask = tuple[Tensor | None, Tensor | None, Tensor | None]
 #: Pieces -> (the version of this tensor, its mask), so that all layers of a pass share one mask.
 _MASKS: WeakIdKeyDictionary = WeakIdKeyDictionary()
@@ -25,17 +25,17 @@ def mask(setting: Setting) -> Mask:
     """The mask of the packed pieces, which hides keys in addition to the causal mask."""
     pieces = setting.query_pieces
     if pieces is None or pieces is not setting.key_pieces:
-        return _mask(setting)
+        return _compute_mask(setting)
     if torch.compiler.is_compiling() or pieces.is_inference():  # neither has a version
-        return _mask(setting)
+        return _compute_mask(setting)
     version, cached = _MASKS.get(pieces, (-1, (None, None, None)))
     if version != pieces._version:
-        cached = _mask(setting)
+        cached = _compute_mask(setting)
         _MASKS[pieces] = pieces._version, cached
     return cached
 
 
-def _mask(setting: Setting) -> Mask:
+def _compute_mask(setting: Setting) -> Mask:
     queries, keys = piece_codes(setting)
     if queries is None or keys is None:
         return None, None, None

@@ -15,8 +15,8 @@ from musictx.speed.fused.common import (
     QueryBase,
     Scalars,
     Tables,
+    assign_tile,
     atomic_add,
-    atomic_add_rows,
     far_logits,
     load_keys,
     load_queries,
@@ -25,10 +25,10 @@ from musictx.speed.fused.common import (
     table_row,
 )
 from musictx.speed.fused.skew import (
-    cells_by_distance,
     distance_chunk,
-    incomplete_cells,
+    lower_triangle,
     relative_logits,
+    skew,
     table_product,
     tile_range,
 )
@@ -51,58 +51,63 @@ def table_gradients(dq, ds, queries, tables, accumulators, delta, flags: tl.cons
         chunk = distance_chunk(delta, tables, flags)
         dq = tl.dot(ds, chunk, dq, input_precision=flags.PRECISION)
         gradient = tl.dot(tl.trans(ds), queries.q, input_precision=flags.PRECISION)
-        atomic_add_rows(accumulators.table, row, gradient, flags.D)
+        columns = tl.arange(0, flags.D)[None, :]
+        atomic_add(accumulators.table + row[:, None] * flags.D + columns, gradient)
     if flags.BIAS_GRADIENT:
         atomic_add(accumulators.bias + row, tl.sum(ds.to(tl.float32), 0))
     return dq
 
 
 @triton.jit
-def far_gradients(dq, far_sum, queries, tables, accumulators, flags: tl.constexpr):
-    """As :func:`table_gradients`, for the sums of dS over FAR tiles, which use the last row."""
+def far_gradients(dq, far_ds, queries, tables, accumulators, flags: tl.constexpr):
+    """As :func:`table_gradients` for FAR tiles, whose distances all have the last row of the
+    tables; ``far_ds`` is the sum of dS over these tiles."""
     row = tables.high - tables.low
     d = row * flags.D + tl.arange(0, flags.D)
     if flags.TABLE:
-        dq += far_sum[:, None] * tl.load(tables.table + d).to(tl.float32)[None, :]
-        gradient = tl.sum(far_sum[:, None] * queries.q.to(tl.float32), 0)
+        dq += far_ds[:, None] * tl.load(tables.table + d).to(tl.float32)[None, :]
+        gradient = tl.sum(far_ds[:, None] * queries.q.to(tl.float32), 0)
         atomic_add(accumulators.table + d, gradient)
     if flags.BIAS_GRADIENT:
-        atomic_add(accumulators.bias + row, tl.sum(far_sum))
+        atomic_add(accumulators.bias + row, tl.sum(far_ds))
     return dq
 
 
 @triton.jit
 def query_tile(
-    dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, far, j0, p0,
-    scalars, flags: tl.constexpr, KIND: tl.constexpr,
+    dq, upper, previous, far_ds, upstream, queries, key_base, tables, accumulators, far_logit, m,
+    p0, scalars, flags: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
-    """Add what the keys j0..j0+T-1 contribute to dq (before scaling) and the tables' gradients.
+    """Add the contribution of the keys of tile m to dq (before scaling) and the tables' gradients.
 
-    Each tile passes to the next: dq so far; R_k (``hi``); the cells of dS whose distances the next
-    tile completes (``previous``); the sums of dS over FAR tiles (``far_sum``).
+    Returns what the next tile needs: dq; ``upper``; ``previous``, the cells of dS whose distances
+    the next tile completes; ``far_ds``, the sum of dS over FAR tiles.
     """
+    j0 = p0 + m * flags.T
     delta = p0 - j0
     keys = load_keys(key_base, j0, flags)
     relative = 0.0
     if flags.TABLE:
-        relative, hi = relative_logits(queries.q, hi, far, delta, tables, flags, KIND)
+        relative, upper = relative_logits(queries.q, upper, far_logit, delta, tables, flags, KIND)
     p = weights(queries, keys, relative, tables, scalars, flags, KIND)
     _, ds32 = gradients(p, upstream, queries, keys, scalars, flags)
     ds = ds32.to(queries.q.dtype)
     dq = tl.dot(ds, keys.k, dq, input_precision=flags.PRECISION)
     if KIND == FAR:
-        far_sum += tl.sum(ds32, 1)
+        far_ds += tl.sum(ds32, 1)
     elif flags.TABLE or flags.BIAS_GRADIENT:
-        ds, previous = cells_by_distance(ds, previous, delta, flags.T)
+        current = skew(ds, delta, flags.T)  # from keys to distances
+        ds = tl.where(lower_triangle(delta, flags.T), current, previous)
+        previous = current
         dq = table_gradients(dq, ds, queries, tables, accumulators, delta, flags)
-    return dq, hi, previous, far_sum
+    return dq, upper, previous, far_ds
 
 
 @triton.jit(do_not_specialize=NOT_SPECIALISED)
 def backward_query(
     Q, K, V, E, BIASES, QUERY_CODES, KEY_CODES, KEY_FIRST, ROW_RANDOM, COLUMN_RANDOM,
     DO, LSE, INNER, DQ, DE, DBIAS,
-    qb, qh, qt, kb, kh, kt, vb, vh, vt, gb, gh, gt, db, dh, dt, eh, bh_bias,
+    qb, qh, qt, kb, kh, kt, vb, vh, vt, gb, gh, gt, db, dh, dt, eh, bias_h,
     H, TQ, TK, offset, low, high, slots, scale, natural_scale, threshold, inverse_share,
     D: tl.constexpr, T: tl.constexpr, TABLE: tl.constexpr, BIAS: tl.constexpr,
     PACKED: tl.constexpr, EDGE: tl.constexpr, DROP: tl.constexpr, SKEW: tl.constexpr,
@@ -114,11 +119,7 @@ def backward_query(
         D, T, TABLE, BIAS, PACKED, EDGE, DROP, SKEW, PRECISION, BIAS_GRADIENT
     )
     TABLE_GRADIENTS: tl.constexpr = TABLE or BIAS_GRADIENT
-    blocks = tl.cdiv(TQ, T)
-    i0 = (blocks - 1 - tl.program_id(0) % blocks) * T
-    bh = (tl.program_id(0) // blocks).to(tl.int64)
-    b = bh // H
-    h = bh % H
+    i0, bh, b, h = assign_tile(TQ, H, T, True)
     p0 = offset + i0
     query_base = QueryBase(
         Q + b * qb + h * qh, DO + b * gb + h * gh, LSE + bh * TQ, INNER + bh * TQ,
@@ -128,46 +129,46 @@ def backward_query(
         K + b * kb + h * kh, V + b * vb + h * vh, KEY_CODES + b * TK, COLUMN_RANDOM + bh * TK,
         kt, vt, TK,
     )  # fmt: skip
-    tables = Tables(E + h * eh, BIASES + h * bh_bias, low, high)
+    tables = Tables(E + h * eh, BIASES + h * bias_h, low, high)
     scalars = Scalars(scale, threshold, inverse_share)
-    rows = (bh % slots) * (high - low + 1)
+    rows = (bh % slots) * (high - low + 1)  # of one of the copies (TableGradients)
     accumulators = Accumulators(DE + rows * D, DBIAS + rows)
-    queries = load_queries(query_base, i0, flags, True)
+    queries = load_queries(query_base, i0, flags, BACKWARD=True)
     upstream = load_upstream(query_base, i0, flags)
     first, stop = visible_keys(KEY_FIRST + b * TQ, i0, TQ, TK, p0, flags)
     m0, m1, m2, m3 = tile_range(first, stop, p0, high, T, flags)
 
     zeros = tl.zeros([T], tl.float32)
     dq = tl.zeros([T, D], tl.float32)
-    hi = zeros
+    upper = zeros
     previous = zeros
     if TABLE_GRADIENTS:
         previous = tl.zeros([T, T], queries.q.dtype)
-    far_sum = zeros
+    far_ds = zeros
     if TABLE or BIAS:
-        far = zeros
+        far_logit = zeros
         if TABLE:
-            far = far_logits(queries.q, tables, D)
+            far_logit = far_logits(queries.q, tables, D)
         for m in range(m0, m1):
-            dq, hi, previous, far_sum = query_tile(
-                dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, far,
-                p0 + m * T, p0, scalars, flags, FAR,
+            dq, upper, previous, far_ds = query_tile(
+                dq, upper, previous, far_ds, upstream, queries, key_base, tables, accumulators,
+                far_logit, m, p0, scalars, flags, FAR,
             )  # fmt: skip
         if m1 > m0:
-            dq = far_gradients(dq, far_sum, queries, tables, accumulators, flags)
+            dq = far_gradients(dq, far_ds, queries, tables, accumulators, flags)
         if TABLE:
-            hi = table_product(queries.q, -m1 * T, tables, flags)
+            upper = table_product(queries.q, -m1 * T, tables, flags)
     for m in range(m1, m2):
-        dq, hi, previous, far_sum = query_tile(
-            dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, zeros,
-            p0 + m * T, p0, scalars, flags, NEAR,
+        dq, upper, previous, far_ds = query_tile(
+            dq, upper, previous, far_ds, upstream, queries, key_base, tables, accumulators, zeros,
+            m, p0, scalars, flags, NEAR,
         )  # fmt: skip
     if m3 > m2:
-        dq, hi, previous, far_sum = query_tile(
-            dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, zeros,
-            p0, p0, scalars, flags, DIAGONAL,
+        dq, upper, previous, far_ds = query_tile(
+            dq, upper, previous, far_ds, upstream, queries, key_base, tables, accumulators, zeros,
+            0, p0, scalars, flags, DIAGONAL,
         )  # fmt: skip
-    elif TABLE_GRADIENTS:  # the cells that another tile would have completed
-        ds = incomplete_cells(previous, (1 - m2) * T, T)
+    elif TABLE_GRADIENTS:  # a tile at the diagonal would have completed these cells
+        ds = tl.where(lower_triangle((1 - m2) * T, T), tl.zeros_like(previous), previous)
         dq = table_gradients(dq, ds, queries, tables, accumulators, -m2 * T, flags)
     store_rows(DQ + b * db + h * dh, i0, TQ, dt, dq * natural_scale, T, D)

@@ -35,7 +35,7 @@ def skew(x, delta, T: tl.constexpr):
 
 
 @triton.jit
-def lower_half(delta, T: tl.constexpr):
+def lower_triangle(delta, T: tl.constexpr):
     """Cells (r, w) with w <= r; for ``delta`` see :func:`skew`."""
     t = tl.arange(0, T)
     return (t + delta)[None, :] <= (t + delta)[:, None]
@@ -56,40 +56,25 @@ def table_product(x, delta, tables, flags: tl.constexpr):
 
 
 @triton.jit
-def relative_logits(x, hi, far, delta, tables, flags: tl.constexpr, KIND: tl.constexpr):
+def relative_logits(x, upper, far_logit, delta, tables, flags: tl.constexpr, KIND: tl.constexpr):
     """Return the relative logits, x times the table's row for each cell's distance, (T, T) float32,
-    and R_{k-1}, which is R_k (``hi``) of the next tile. ``far`` is x times the last row."""
+    and R_{k-1}, the ``upper`` of the next tile. ``far_logit`` is x times the last row."""
     T: tl.constexpr = flags.T
     if KIND == FAR:
-        cells = tl.zeros([T, T], tl.float32) + far[:, None]
+        cells = tl.zeros([T, T], tl.float32) + far_logit[:, None]
     elif KIND == NEAR:
-        lo = table_product(x, delta - T, tables, flags)
-        cells = skew(tl.where(lower_half(delta, T), hi, lo), delta, T).to(tl.float32)
-        hi = lo
+        lower = table_product(x, delta - T, tables, flags)
+        cells = skew(tl.where(lower_triangle(delta, T), upper, lower), delta, T).to(tl.float32)
+        upper = lower
     else:
-        cells = skew(hi, delta, T).to(tl.float32)
-    return cells, hi
-
-
-@triton.jit
-def cells_by_distance(cells, previous, delta, T: tl.constexpr):
-    """Reorder cells from keys to distances. Return the cells of the distances delta..delta+T-1 and
-    this tile's reordered cells, which the next tile needs as ``previous``."""
-    current = skew(cells, delta, T)
-    return tl.where(lower_half(delta, T), current, previous), current
-
-
-@triton.jit
-def incomplete_cells(previous, delta, T: tl.constexpr):
-    """The cells that no tile has completed: those of the T distances below ``delta``, that of the
-    last tile."""
-    return tl.where(lower_half(delta, T), tl.zeros_like(previous), previous)
+        cells = skew(upper, delta, T).to(tl.float32)
+    return cells, upper
 
 
 @triton.jit
 def tile_range(first, stop, p0, high, T: tl.constexpr, flags: tl.constexpr):
-    """The tiles of the keys first..stop-1, as numbers m = -k: m0..m1-1 are FAR, m1..m2-1 are NEAR,
-    and m2..m3-1, at most one, is DIAGONAL."""
+    """The tiles with the keys first..stop-1. Tile m begins at key p0 + m T, so tile 0 is the
+    diagonal: m0..m1-1 are FAR, m1..m2-1 are NEAR, and m2..m3-1, at most one, is DIAGONAL."""
     m0 = floor_div(first - p0, T)
     m3 = ceil_div(stop - p0, T)
     m1 = m0

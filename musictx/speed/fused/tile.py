@@ -7,11 +7,9 @@ import triton.language as tl
 from musictx.speed.fused.common import (
     DIAGONAL,
     FAR,
-    NO_KEYS,
-    Softmax,
+    assign_tile,
     load_rows,
     load_vector,
-    store_rows,
     table_row,
 )
 
@@ -70,7 +68,7 @@ def logits(queries, keys, relative, tables, scale, flags: tl.constexpr, KIND: tl
 
 @triton.jit
 def mask_cells(x, fill, queries, keys, flags: tl.constexpr, KIND: tl.constexpr):
-    """x where the query may attend to the key, ``fill`` elsewhere. Adding a mask would not do,
+    """x where the query may attend to the key, ``fill`` elsewhere. Adding a mask would not suffice,
     because masked cells may be NaN."""
     if KIND == DIAGONAL:
         x = tl.where(keys.positions[None, :] <= queries.positions[:, None], x, fill)
@@ -95,36 +93,6 @@ def keep_mask(row_random, column_random, threshold):
 
 
 @triton.jit
-def update_softmax(
-    soft, queries, keys, relative, tables, scalars, flags: tl.constexpr, KIND: tl.constexpr
-):  # fmt: skip
-    """Update the state of the softmax with one tile. Requires scale > 0."""
-    s, scale = logits(queries, keys, relative, tables, scalars.scale, flags, KIND)
-    s = mask_cells(s, float("-inf"), queries, keys, flags, KIND)
-    top = tl.maximum(soft.top, tl.max(s, 1) * scale)
-    rescale = tl.exp2(soft.top - top)
-    p = tl.exp2(s * scale - top[:, None])
-    total = soft.total * rescale + tl.sum(p, 1)
-    if flags.DROP:
-        p = tl.where(keep_mask(queries.random, keys.random, scalars.threshold), p, 0.0)
-    acc = soft.acc * rescale[:, None]
-    acc = tl.dot(p.to(keys.v.dtype), keys.v, acc, input_precision=flags.PRECISION)
-    return Softmax(acc, top, total)
-
-
-@triton.jit
-def store_output(soft, out, log_sum, start, length, stride, inverse_share, flags: tl.constexpr):
-    """Divide by the sum of weights; store the output and the log of the sums."""
-    empty = soft.total == 0.0
-    divisor = tl.where(empty, 1.0, soft.total)
-    rows = soft.acc * (inverse_share / divisor)[:, None]
-    store_rows(out, start, length, stride, rows, flags.T, flags.D)
-    t = start + tl.arange(0, flags.T)
-    log = tl.where(empty, NO_KEYS, soft.top + tl.log2(divisor))
-    tl.store(log_sum + t, log, mask=(t >= 0) & (t < length))
-
-
-@triton.jit
 def weights(queries, keys, relative, tables, scalars, flags: tl.constexpr, KIND: tl.constexpr):
     """The attention weights of one tile, computed with the log of each row's sum of weights."""
     s, scale = logits(queries, keys, relative, tables, scalars.scale, flags, KIND)
@@ -134,8 +102,8 @@ def weights(queries, keys, relative, tables, scalars, flags: tl.constexpr, KIND:
 
 @triton.jit
 def gradients(p, upstream, queries, keys, scalars, flags: tl.constexpr):
-    """Return the weights after dropout and dS, the gradient of the scaled logits, in float32. What
-    is computed from dS still has to be multiplied by the scale."""
+    """Return the weights after dropout and dS, the gradient of the natural logits, in float32. The
+    gradients that are computed from dS still have to be multiplied by the scale."""
     dp = tl.dot(upstream.do, tl.trans(keys.v), input_precision=flags.PRECISION)
     kept_weights = p
     if flags.DROP:
@@ -146,26 +114,11 @@ def gradients(p, upstream, queries, keys, scalars, flags: tl.constexpr):
 
 
 @triton.jit
-def key_gradients(dk, dv, p, upstream, queries, keys, scalars, flags: tl.constexpr):
-    """Add what one tile's queries contribute to dk (before scaling) and dv."""
-    kept_weights, ds = gradients(p, upstream, queries, keys, scalars, flags)
-    kept_weights = tl.trans(kept_weights.to(upstream.do.dtype))
-    dv = tl.dot(kept_weights, upstream.do, dv, input_precision=flags.PRECISION)
-    ds = tl.trans(ds.to(queries.q.dtype))
-    dk = tl.dot(ds, queries.q, dk, input_precision=flags.PRECISION)
-    return dk, dv
-
-
-@triton.jit
 def inner_products(
     OUT, DO, INNER, ob, oh, ot, gb, gh, gt, H, TQ, D: tl.constexpr, T: tl.constexpr
 ):  # fmt: skip
     """INNER[i] = <o_i, do_i>, the sum over keys of weight times its gradient, in float32."""
-    blocks = tl.cdiv(TQ, T)
-    start = (tl.program_id(0) % blocks) * T
-    bh = (tl.program_id(0) // blocks).to(tl.int64)
-    b = bh // H
-    h = bh % H
+    start, bh, b, h = assign_tile(TQ, H, T, False)
     o = load_rows(OUT + b * ob + h * oh, start, TQ, ot, T, D).to(tl.float32)
     do = load_rows(DO + b * gb + h * gh, start, TQ, gt, T, D).to(tl.float32)
     t = start + tl.arange(0, T)

@@ -26,7 +26,6 @@ from musictx.attention.terms import Axis, Terms
 from musictx.speed import kernels
 from musictx.speed.labels import pad_to_one_width
 from musictx.speed.native import build, library
-from musictx.speed.pieces import piece_codes
 
 __all__ = ["attend", "unsupported_reason"]
 
@@ -35,8 +34,8 @@ BLOCK, PANEL = 128, 1024  # the most queries, and the most keys, of a panel (nat
 
 @cache
 def _missing() -> str | None:
-    """Why the kernel cannot be used on this machine, or None. The first call of a process loads the
-    library and, if none is prebuilt, compiles it; after a failure it is not tried again."""
+    """Why the kernel cannot be used on this machine, or None. The first call in a process loads the
+    library, compiled if none is prebuilt; after a failure it is not tried again."""
     return build.failure(library.load)
 
 
@@ -60,7 +59,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     # The operator chooses the precision itself.
     with torch.autocast("cpu", enabled=False):
         out, _ = attention(
-            *(q, k, v, table, bias, *piece_codes(setting)),
+            *(q, k, v, table, bias, *kernels.piece_codes(setting)),
             *(terms.scale, setting.dropout, kernels.dropout_seed(setting)),
         )
         result: Tensor = out[..., :size].to(dtype)
@@ -76,7 +75,7 @@ def _empty(q: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
 def _forward(out: Tensor, log_sum: Tensor, *inputs: Any) -> None:
     problem = _problem(*inputs)
     problem.point(out=out, log_sum=log_sum)
-    library.load().run(False, problem)
+    library.load().run(problem, backward=False)
 
 
 def _gradients(
@@ -84,17 +83,16 @@ def _gradients(
 ) -> tuple[Tensor | None, ...]:
     """Gradients of q, k, v, table and bias."""
     q, k, _, table, bias = inputs[:5]
-    batch, heads, keys, size = k.shape
     zeros = partial(torch.zeros, dtype=torch.float32)
     dq, dk, dv = torch.empty(q.shape, dtype=torch.float32), zeros(k.shape), zeros(k.shape)
     # One gradient for each batch row and head; ``_sum`` adds them in a fixed order.
-    dtable = zeros(batch, heads, keys, size) if needs_gradient[3] else None
-    dbias = zeros(batch, heads, keys) if needs_gradient[4] else None
+    dtable = zeros(k.shape) if needs_gradient[3] else None
+    dbias = zeros(k.shape[:3]) if needs_gradient[4] else None
     problem = _problem(*inputs)
     upstream = upstream.to(_dtype(q)).contiguous()
     problem.point(upstream=upstream, out=out, log_sum=log_sum)
     problem.point(dq=dq, dk=dk, dv=dv, dtable=dtable, dbias=dbias)
-    library.load().run(True, problem)
+    library.load().run(problem, backward=True)
     gradients = (dq, dk, dv, _sum(dtable, table), _sum(dbias, bias))
     return tuple(g if g is None else g.to(x.dtype) for g, x in zip(gradients, inputs))
 
@@ -108,9 +106,9 @@ def _sum(gradients: Tensor | None, parameter: Tensor) -> Tensor | None:
 
 
 def _dtype(q: Tensor) -> torch.dtype:
-    """The dtype in which the kernel multiplies inputs with the dtype of q."""
-    half = q.dtype == torch.bfloat16 and library.load().bf16
-    return torch.bfloat16 if half else torch.float32
+    """The dtype in which the kernel multiplies: bfloat16 if q is and this CPU can, else float32."""
+    is_bf16 = q.dtype == torch.bfloat16 and library.load().bf16
+    return torch.bfloat16 if is_bf16 else torch.float32
 
 
 def _problem(
@@ -125,11 +123,11 @@ def _problem(
     dropout: float,
     seed: int,
 ) -> library.NativeProblem:
-    """The kernel's argument, which points to contiguous copies of the inputs.
+    """The kernel's argument, which points to contiguous tensors of the kernel's dtypes.
 
-    q (B, H, Tq, D), the last Tq of the Tk tokens, k and v (B, H, Tk, D) have one dtype. They are
-    multiplied in :func:`_dtype`. table (H or 1, Tk, D) and bias (H or 1, Tk) are in descending
-    distance and may have another dtype. Codes: :func:`musictx.speed.pieces.piece_codes`.
+    q (B, H, Tq, D), the last Tq of the Tk tokens, k and v (B, H, Tk, D) have one dtype; table
+    (H or 1, Tk, D) and bias (H or 1, Tk), in descending distance, may have another. Codes:
+    :func:`musictx.speed.kernels.piece_codes`.
     """
     dtype, drop_threshold = _dtype(q), round(dropout * 2**32)
     problem = library.NativeProblem(
@@ -150,12 +148,13 @@ def _problem(
         kept_share=1.0 - drop_threshold / 2**32,
     )
 
-    def copy(x: Tensor | None, dtype: torch.dtype = dtype) -> Tensor | None:
+    def convert(x: Tensor | None, dtype: torch.dtype) -> Tensor | None:
         return None if x is None else x.to(dtype).contiguous()
 
-    problem.point(q=copy(q), k=copy(k), v=copy(v), table=copy(table))
-    problem.point(bias=copy(bias, torch.float32), key_codes=copy(key_codes, torch.int32))
-    problem.point(query_codes=copy(query_codes, torch.int32))
+    problem.point(q=convert(q, dtype), k=convert(k, dtype), v=convert(v, dtype))
+    problem.point(table=convert(table, dtype), bias=convert(bias, torch.float32))
+    query_codes, key_codes = (convert(x, torch.int32) for x in (query_codes, key_codes))
+    problem.point(query_codes=query_codes, key_codes=key_codes)
     return problem
 
 
@@ -171,7 +170,8 @@ attention = kernels.operator(
 
 
 def check() -> str:
-    """Describe the source of attention in C++ on this machine, or why there is none."""
-    reason = _missing()
+    """Describe where the attention in C++ comes from, or why there is none."""
+    if reason := _missing():
+        return f"none: {reason}"
     path = build.prebuilt_path(library.SOURCE)
-    return f"none: {reason}" if reason else f"prebuilt: {path}" if path else "compiled here"
+    return f"prebuilt: {path}" if path else "compiled here"

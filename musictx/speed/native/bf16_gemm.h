@@ -20,20 +20,22 @@
 #include <cstdint>
 #include <cstring>
 
+#include "lanes.h"
+
 namespace bf16_gemm {
 
 constexpr int TILE_ROWS = 8, TILE_COLUMNS = 32;  // of c, in registers
 
 inline int pair_count(int k) { return (k + 1) / 2; }
-inline int panel_count(int n) { return (n + TILE_COLUMNS - 1) / TILE_COLUMNS; }
 
-// The sizes of a packed (m, k) and a packed b (k, n), in pairs.
+// The sizes of a (m, k) and b (k, n) when packed, in pairs.
 inline size_t packed_a_size(int m, int k) { return static_cast<size_t>(m) * pair_count(k); }
 inline size_t packed_b_size(int n, int k) {
-  return static_cast<size_t>(panel_count(n)) * TILE_COLUMNS * pair_count(k);
+  const size_t panels = (n + TILE_COLUMNS - 1) / TILE_COLUMNS;
+  return panels * TILE_COLUMNS * pair_count(k);
 }
 
-// to (pair_count(k), width): row p has the pairs of rows 2p and 2p + 1 of x (k, count), then zeros.
+// Writes to (pair_count(k), width): row p has the pairs of rows 2p and 2p + 1 of x (k, count), then zeros.
 inline void interleave_rows(const uint16_t* x, int ldx, int k, int count, uint32_t* to, int width) {
   for (int p = 0; p < pair_count(k); p++, to += width) {
     const uint16_t* low = x + static_cast<size_t>(2 * p) * ldx;
@@ -148,18 +150,6 @@ inline void micro_kernel(const Rows& a, int k, const uint32_t* panel, float alph
   }
 }
 
-// Calls the micro-kernel for `rows`, which is known only at run time and at most `most`.
-template <int most>
-inline void edge_kernel(int rows, const Rows& a, int k, const uint32_t* panel, float alpha, float beta,
-                        float* c, ptrdiff_t ldc, int columns) {
-  if constexpr (most > 0) {
-    if (rows == most)
-      micro_kernel<most>(a, k, panel, alpha, beta, c, ldc, columns);
-    else
-      edge_kernel<most - 1>(rows, a, k, panel, alpha, beta, c, ldc, columns);
-  }
-}
-
 // c (m, n) = alpha a b + beta c, with row strides lda, ldb, ldc; ta, tb: as in numbers.h.
 // packed_a (needed if ta is 't') and packed_b are memory of packed_a_size(m, k) and packed_b_size(n, k) pairs.
 inline void gemm(char ta, char tb, int m, int n, int k, float alpha, const uint16_t* a, int lda,
@@ -180,10 +170,9 @@ inline void gemm(char ta, char tb, int m, int n, int k, float alpha, const uint1
     for (int i = 0; i < m; i += TILE_ROWS) {
       const Rows tile_rows{rows.first + i * rows.row, rows.row, rows.pair};
       float* to = c + static_cast<ptrdiff_t>(i) * ldc + j;
-      if (m - i >= TILE_ROWS)
-        micro_kernel<TILE_ROWS>(tile_rows, depth, panel, alpha, beta, to, ldc, columns);
-      else
-        edge_kernel<TILE_ROWS - 1>(m - i, tile_rows, depth, panel, alpha, beta, to, ldc, columns);
+      with_rows<TILE_ROWS>(std::min(TILE_ROWS, m - i), [&]<int count>() {
+        micro_kernel<count>(tile_rows, depth, panel, alpha, beta, to, ldc, columns);
+      });
     }
   }
 }

@@ -107,8 +107,11 @@ def compiler() -> list[str]:
         return command
     for name in ("c++", "g++", "clang++"):
         path = shutil.which(name)
-        placeholder = sys.platform == "darwin" and path == f"/usr/bin/{name}" and _lacks_tools()
-        if path and not placeholder:
+        if sys.platform == "darwin" and path == f"/usr/bin/{name}":
+            # On a Mac without developer tools it opens a window to install them.
+            if _run(["xcode-select", "-p"]).returncode != 0:
+                continue
+        if path:
             return [name]
     raise NoCompiler(
         f"it is compiled on first use, but {_NO_COMPILER}; install one, name one in the "
@@ -137,12 +140,6 @@ def check() -> str:
         return _NO_COMPILER
     version = _run([command[0], "--version"]).stdout.strip().splitlines() or ["?"]
     return f"{shlex.join(command)} ({version[0]}); libraries in {cache_folder()}"
-
-
-def _lacks_tools() -> bool:
-    """Whether a Mac has no developer tools. Then /usr/bin/c++ is a placeholder that opens a window
-    to install them."""
-    return _run(["xcode-select", "-p"]).returncode != 0
 
 
 def cache_folder() -> Path:
@@ -232,14 +229,9 @@ def _compile(command: list[str], source: Path, target: Path) -> None:
     with files.atomic(target) as part:
         process = _run([*command, "-o", str(part), str(source)])
         if process.returncode:
+            lines = [line.strip() for line in process.stderr.splitlines() if line.strip()]
+            errors = [line for line in lines if "error" in line.lower()]
+            reason = (errors or lines or ["no message"])[-1]
             raise UserError(
-                f"the compiler {shlex.join(command[:1])} failed ({_last_error(process.stderr)}); "
-                f"{_USE_OTHER}"
+                f"the compiler {shlex.quote(command[0])} failed ({reason}); {_USE_OTHER}"
             )
-
-
-def _last_error(stderr: str) -> str:
-    """The last line that contains "error", or else the last line."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    errors = [line for line in lines if "error" in line.lower()]
-    return (errors or lines or ["no message"])[-1]

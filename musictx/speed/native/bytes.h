@@ -61,9 +61,7 @@ struct Bytes {
   struct Input {
     int16_t numbers[GROUP];  // in the order of `Weights`: inputs 0, 2, 1, 3
   };
-  struct Broadcast {
-    Int16s even, odd;
-  };
+  using Broadcast = Weights;
   using Sum = Words;
   struct Prepared {
     float scale;

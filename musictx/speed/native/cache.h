@@ -65,10 +65,10 @@ struct Cache {
 
   int64_t channels() const { return (size + CHANNELS - 1) / CHANNELS * CHANNELS; }
   int64_t slots() const { return (capacity + LANES - 1) / LANES * LANES; }
-  int64_t head(int64_t layer, int64_t row, int64_t head) const {
+  int64_t head_index(int64_t layer, int64_t row, int64_t head) const {
     return (layer * rows + row) * heads + head;
   }
-  // The slots with the same tokens in all rows, which are read from row 0. Empty if they wrap around.
+  // The slots whose tokens all rows share, which are read from row 0. Empty if they wrap around.
   Segment shared_slots() const {
     const int64_t oldest = newest - length + 1, begin = oldest % capacity;
     const int64_t end = (shared - 1) % capacity + 1;
@@ -90,7 +90,7 @@ template <class Format>
 void store_newest(const Cache& cache, int64_t layer, int64_t row, int64_t head, const float* key,
                   const float* value) {
   constexpr int64_t GROUP = Format::GROUP;
-  const int64_t slot = cache.newest % cache.capacity, index = cache.head(layer, row, head);
+  const int64_t slot = cache.newest % cache.capacity, index = cache.head_index(layer, row, head);
   const int64_t panel = index * (cache.slots() / LANES) + slot / LANES;
   const int64_t group = index * groups<Format>(cache.capacity) + slot / GROUP;
   uint32_t* keys = cache.keys + panel * groups<Format>(cache.size) * LANES + slot % LANES;

@@ -10,7 +10,7 @@
 
 namespace {
 
-// The memory of one thread, for one head of several rows.
+// The working memory of one thread, for one head of several rows.
 template <class Format>
 struct Scratch {
   std::vector<float> logits, scaled_weights, by_distance, content, position, outputs, totals;
@@ -52,13 +52,13 @@ void add_weighted_values(const uint32_t* values, int64_t channels,
 inline void add_by_order(const Axis& axis, const Segment& segment, const float* by_distance,
                          float* logits) {
   const auto [begin, end, query_slot] = segment;
-  // Distances of slots below `inner` are clipped to `high`, those of slots from `clipped` on to `low`.
-  const int64_t inner = std::clamp(query_slot - axis.high, begin, end);
-  const int64_t clipped = std::clamp(query_slot - axis.low + 1, inner, end);
+  // Distances of earlier slots are clipped to `high`, those of later slots to `low`.
+  const int64_t inner_begin = std::clamp(query_slot - axis.high, begin, end);
+  const int64_t inner_end = std::clamp(query_slot - axis.low + 1, inner_begin, end);
   const float* descending = by_distance + query_slot - axis.low;
-  for (int64_t s = begin; s < inner; s++) logits[s] += by_distance[axis.high - axis.low];
-  for (int64_t s = inner; s < clipped; s++) logits[s] += descending[-s];
-  for (int64_t s = clipped; s < end; s++) logits[s] += by_distance[0];
+  for (int64_t s = begin; s < inner_begin; s++) logits[s] += by_distance[axis.high - axis.low];
+  for (int64_t s = inner_begin; s < inner_end; s++) logits[s] += descending[-s];
+  for (int64_t s = inner_end; s < end; s++) logits[s] += by_distance[0];
 }
 
 // Replaces the logits in the window with e^(logit - highest logit); returns their sum.
@@ -88,13 +88,13 @@ struct HeadAttention {
   Segment shared = cache.shared_slots();
   int64_t size = cache.size, slots = cache.slots(), channels = cache.channels();
 
-  int64_t cache_head(int64_t row) const { return cache.head(layer, row, head); }
+  int64_t head_index(int64_t row) const { return cache.head_index(layer, row, head); }
   const uint32_t* keys(int64_t row, int64_t panel) const {
-    const int64_t index = cache_head(row) * (slots / LANES) + panel;
+    const int64_t index = head_index(row) * (slots / LANES) + panel;
     return cache.keys + index * groups<Format>(size) * LANES;
   }
   const uint32_t* values(int64_t row, int64_t group) const {
-    return cache.values + (cache_head(row) * groups<Format>(cache.capacity) + group) * channels;
+    return cache.values + (head_index(row) * groups<Format>(cache.capacity) + group) * channels;
   }
 
   // content, position = (queries + bias) times the scale.
@@ -144,7 +144,7 @@ struct HeadAttention {
         std::copy_n(product, end - begin, logits);
         continue;
       }
-      const float* scales = cache.key_scales + cache_head(first_row + r + i) * slots + begin;
+      const float* scales = cache.key_scales + head_index(first_row + r + i) * slots + begin;
       for (int64_t s = 0; s < end - begin; s++) logits[s] = product[s] * scales[s];
     }
   }
@@ -218,7 +218,7 @@ struct HeadAttention {
     if (cache.value_scales) {  // multiply each weight by its value's scale; 0 outside the window
       scratch.scaled_weights.assign(rows * slots, 0.0f);
       for (int64_t r = 0; r < rows; r++) {
-        const float* scales = cache.value_scales + cache_head(first_row + r) * slots;
+        const float* scales = cache.value_scales + head_index(first_row + r) * slots;
         for (const Segment& segment : window)
           for (int64_t s = segment.begin; s < segment.end; s++)
             scratch.scaled_weights[r * slots + s] = scratch.logits[r * slots + s] * scales[s];

@@ -2,8 +2,8 @@
 // (``NativeForm`` in model/features/base.py), in a header next to its Python file. The Python file documents
 // the feature and is its specification.
 //
-// `read` computes everything anew from the cached ids. A thousand ids take microseconds, and there is no state
-// to maintain when rows are dropped or copied or the window slides.
+// `read` computes the state anew from the cached ids in each step. A thousand ids take microseconds, and nothing
+// has to be updated when rows are dropped or copied or the window slides.
 #pragma once
 #include <vector>
 
@@ -17,18 +17,18 @@ struct History {
   int64_t count, position;
 
   // The id n positions before the new one, -1 if it is not cached.
-  int64_t back(int64_t n) const { return n < count ? ids[count - 1 - n] : -1; }
+  int64_t id_before(int64_t n) const { return n < count ? ids[count - 1 - n] : -1; }
 };
 
-inline void add(float* x, const float* more, int64_t width) {
-  for (int64_t i = 0; i < width; i++) x[i] += more[i];
+inline void add(float* x, const float* y, int64_t width) {
+  for (int64_t i = 0; i < width; i++) x[i] += y[i];
 }
 
 struct None {};
 
 // The base of features: the member functions do nothing unless a feature defines its own.
 struct Feature {
-  Matrix scores;      // multiplied by the network's output for `score`; may have no outputs
+  Matrix scores;       // multiplied by the network's output for `score`; may have no outputs
   using State = None;  // the result of `read` for one row
 
   template <class State>

@@ -46,18 +46,6 @@ inline void micro_kernel(const float* a, ptrdiff_t a_row, ptrdiff_t a_column, in
   }
 }
 
-// Calls the micro-kernel for `rows`, which is known only at run time and at most `most`.
-template <int most>
-inline void edge_kernel(int rows, const float* a, ptrdiff_t a_row, ptrdiff_t a_column, int k,
-                        const float* panel, float alpha, float beta, float* c, ptrdiff_t ldc, int columns) {
-  if constexpr (most > 0) {
-    if (rows == most)
-      micro_kernel<most>(a, a_row, a_column, k, panel, alpha, beta, c, ldc, columns);
-    else
-      edge_kernel<most - 1>(rows, a, a_row, a_column, k, panel, alpha, beta, c, ldc, columns);
-  }
-}
-
 // c (m, n) = alpha a b + beta c, with row strides lda, ldb, ldc; ta, tb: as in numbers.h.
 inline void gemm(char ta, char tb, int m, int n, int k, float alpha, const float* a, ptrdiff_t lda,
                  const float* b, ptrdiff_t ldb, float beta, float* c, ptrdiff_t ldc) {
@@ -79,11 +67,9 @@ inline void gemm(char ta, char tb, int m, int n, int k, float alpha, const float
         const float* x = a + i * a_row + first * a_column;
         float* y = c + i * ldc + j;
         const float factor = first ? 1.0f : beta;  // later panels accumulate
-        if (m - i >= TILE_ROWS)
-          micro_kernel<TILE_ROWS>(x, a_row, a_column, depth, panel, alpha, factor, y, ldc, columns);
-        else
-          edge_kernel<TILE_ROWS - 1>(m - i, x, a_row, a_column, depth, panel, alpha, factor, y, ldc,
-                                     columns);
+        with_rows<TILE_ROWS>(std::min(TILE_ROWS, m - i), [&]<int rows>() {
+          micro_kernel<rows>(x, a_row, a_column, depth, panel, alpha, factor, y, ldc, columns);
+        });
       }
     }
   }

@@ -11,14 +11,11 @@
 // gradient of the logits, read with row stride n+1 again, is the gradient of P. Cells right of the diagonal
 // contain numbers of other rows, or uninitialised memory, until they are overwritten with zeros.
 //
-// Every number of the output is written by one thread in a fixed order (forward, a task is a block of queries
-// of one head; backward, a head of one batch row), so all runs give the same bits.
+// Every number of the output is written by one thread in a fixed order, so all runs give the same bits. A
+// thread's task is a block of queries of one head; in the backward pass, a head of one batch row.
 //
 // The kernel does not depend on Python or torch. It gets matrix products as function pointers (musictx_use)
 // or uses its own, so it compiles in a few seconds, with any torch, and links against nothing.
-//
-// numbers.h: matrix products and hash; panel.h: the arguments and the operations on a panel that both passes
-// share; this file: the passes.
 
 #include <algorithm>
 #include <atomic>
@@ -32,7 +29,7 @@
 namespace {
 
 // Online softmax (Milakov and Gimelshein 2018), panel by panel, oldest keys first: weights are
-// exp(logit - highest so far), and previous sums are scaled down when a panel has a higher logit.
+// exp(logit - highest so far), and earlier sums are scaled down when a panel has a higher logit.
 template <class Number>
 void forward_block(const Block& block, Workspace<Number>& workspace) {
   const Problem& problem = block.problem;
@@ -192,19 +189,6 @@ void run(const Problem& problem, bool backward) {
   });
 }
 
-// Returns 0, or 1 if there is not enough memory.
-int start(const Problem* problem, bool backward) {
-  try {
-    if (problem->bf16)
-      run<uint16_t>(*problem, backward);
-    else
-      run<float>(*problem, backward);
-  } catch (const std::bad_alloc&) {
-    return 1;
-  }
-  return 0;
-}
-
 }  // namespace
 
 // 1 if this library was compiled with bf16_gemm.h, else 0.
@@ -215,12 +199,21 @@ MUSICTX_EXPORT int musictx_bf16() {
   return 0;
 #endif
 }
-// Sets the matrix products to use, null for those of this library. Without bf16_gemm.h it has none in bfloat16.
+// Sets torch's functions; null: this library's own products (without bf16_gemm.h, none in bfloat16).
 MUSICTX_EXPORT void musictx_use(void* sgemm, void* bf16, void* threads) {
   torch_sgemm = reinterpret_cast<Sgemm>(sgemm);
   torch_bf16_gemm = reinterpret_cast<Bf16Gemm>(bf16);
   set_threads = reinterpret_cast<SetThreads>(threads);
 }
-// Both return 0, or 1 if there is not enough memory.
-MUSICTX_EXPORT int musictx_forward(const Problem* problem) { return start(problem, false); }
-MUSICTX_EXPORT int musictx_backward(const Problem* problem) { return start(problem, true); }
+// Runs the forward or the backward pass. Returns 0, or 1 if there is not enough memory.
+MUSICTX_EXPORT int musictx_attention(const Problem* problem, bool backward) {
+  try {
+    if (problem->bf16)
+      run<uint16_t>(*problem, backward);
+    else
+      run<float>(*problem, backward);
+  } catch (const std::bad_alloc&) {
+    return 1;
+  }
+  return 0;
+}

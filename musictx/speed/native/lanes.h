@@ -1,7 +1,7 @@
 // The layout of weight matrices in panels of 64 outputs, and the inner loop of their products.
 //
 // A matrix consists of words of 32 bits. A word has the weights of one output for a group of consecutive
-// inputs: one input in float32 (float32.h), four in int8 (bytes.h). A panel holds, group after group, the words
+// inputs: one input in Float32 (below), four in Bytes (bytes.h). A panel holds, group after group, the words
 // of 64 outputs. Each output has its own lane, so nothing is summed across lanes.
 //
 // A format has
@@ -9,11 +9,12 @@
 //   VECTORS                vectors of sums per row that fit into the registers, with ROWS rows at once
 //   Weights, Input, Sum    WIDTH words of weights, decoded; a group of inputs; WIDTH accumulators
 //   weights(words)         Weights from WIDTH words
-//   prepare(x, count, to)  write x (count,) to `to` in groups, padded with zeros; returns what `value` needs
+//   prepare(x, count, to)  write x (count,) to `to` in groups, padded with zeros; return what `value` needs
 //   broadcast(input)       the group of inputs in every lane
 //   add(sum, weights, x)   sum += weights x, in one fixed order
 //   value(sum, prepared)   the WIDTH sums in float32
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -110,6 +111,14 @@ __attribute__((noinline)) void accumulate(const uint32_t* w, ptrdiff_t w_stride,
     for (int v = 0; v < vectors; v++) store_vector(address(r, v), sum[r][v]);
 }
 
+// Calls act<rows>() for a number of rows that is known only at run time, from 1 to `most`.
+template <int most, class Act>
+inline void with_rows(int rows, const Act& act) {
+  if constexpr (most > 1)
+    if (rows < most) return with_rows<most - 1>(rows, act);
+  act.template operator()<most>();
+}
+
 // Calls act<ROWS>(r) for each block of ROWS rows from r on, then act<1>(r) for each remaining row.
 template <class Act>
 inline void in_row_blocks(int64_t rows, const Act& act) {
@@ -117,5 +126,23 @@ inline void in_row_blocks(int64_t rows, const Act& act) {
   for (; r + ROWS <= rows; r += ROWS) act.template operator()<ROWS>(r);
   for (; r < rows; r++) act.template operator()<1>(r);
 }
+
+// The format of float32 weights: one number in each word.
+struct Float32 {
+  static constexpr int GROUP = 1, VECTORS = WIDTH / 4;
+  using Input = float;
+  using Weights = Floats;
+  using Sum = Floats;
+  struct Prepared {};
+
+  static Prepared prepare(const float* x, int64_t count, Input* to) {
+    std::copy_n(x, count, to);
+    return {};
+  }
+  static Weights weights(const uint32_t* w) { return load_vector<Floats>(w); }
+  static Floats broadcast(Input x) { return splat(x); }
+  static void add(Sum& sum, const Weights& weights, const Floats& x) { sum += weights * x; }
+  static Floats value(const Sum& sum, Prepared) { return sum; }
+};
 
 }  // namespace

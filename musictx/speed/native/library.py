@@ -20,8 +20,7 @@ from musictx.speed.native import build
 
 SOURCE = Path(__file__).with_name("kernel.cpp")
 #: On CPUs with this feature the kernel uses torch's product of bfloat16 matrices, since bf16_gemm.h
-#: does not use AMX (the two were not compared there). Other CPUs use bf16_gemm.h if they have its
-#: instruction.
+#: does not use AMX (the two were not compared there). Other CPUs use bf16_gemm.h, if they can.
 AMX = "amx_bf16"
 
 _POINTERS = (
@@ -59,8 +58,9 @@ class NativeProblem(ctypes.Structure):
 
 
 class Products(NamedTuple):
-    """Addresses of torch's matrix products; None for those that torch does not export (on Windows
-    any), and for ``bf16`` on CPUs without :data:`AMX`. Then the kernel uses its own code."""
+    """Addresses of torch's matrix products and of the function that limits their threads. None for
+    those that torch does not export (on Windows all), and for ``bf16`` on CPUs without :data:`AMX`;
+    then the kernel uses its own products."""
 
     sgemm: int | None
     bf16: int | None
@@ -84,21 +84,19 @@ class Library:
         use(*products)
         self.bf16 = products.bf16 is not None or bool(self._library.musictx_bf16())
 
-    def run(self, backward: bool, problem: NativeProblem) -> None:
+    def run(self, problem: NativeProblem, backward: bool) -> None:
         """Run the forward or the backward pass, which writes into the memory of ``problem``."""
-        function = self._library.musictx_backward if backward else self._library.musictx_forward
-        if function(ctypes.byref(problem)):
+        if self._library.musictx_attention(ctypes.byref(problem), ctypes.c_bool(backward)):
             raise MemoryError("attention=native: not enough memory for the logits of one block")
 
 
 def products() -> Products:
     """The matrix products of the installed torch."""
-    amx = AMX in build.cpu_features()
-    set_threads = ("MKL_Set_Num_Threads_Local", "openblas_set_num_threads_local")
+    mkl_set_threads = _torch_function("MKL_Set_Num_Threads_Local")
     return Products(
-        _torch_function("sgemm_"),
-        bf16=_torch_function("gemm_bf16bf16f32_") if amx else None,
-        set_threads=next(filter(None, map(_torch_function, set_threads)), None),
+        sgemm=_torch_function("sgemm_"),
+        bf16=_torch_function("gemm_bf16bf16f32_") if AMX in build.cpu_features() else None,
+        set_threads=mkl_set_threads or _torch_function("openblas_set_num_threads_local"),
     )
 
 

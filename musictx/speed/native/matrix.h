@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "bytes.h"
-#include "float32.h"
 #include "threads.h"
 
 namespace {
@@ -21,8 +20,6 @@ struct Matrix {
   const float* bias;    // may be null
   const float* scales;  // of the outputs, if the weights are int8; else null
   int64_t outputs, inputs;
-
-  int64_t panels() const { return (outputs + LANES - 1) / LANES; }
 };
 
 // Rows of inputs, converted for a format.
@@ -94,11 +91,11 @@ void product_as(const Matrix& matrix, const float* x, int64_t rows, float* y, in
   static thread_local Inputs<Format> memory;
   memory.assign(x, rows, matrix.inputs, matrix.inputs);
   const Inputs<Format>& inputs = memory;  // a reference to this thread's memory, for all threads
-  const int64_t panels = matrix.panels();
+  const int64_t panels = (matrix.outputs + LANES - 1) / LANES;
   const int64_t words = matrix.outputs * groups<Format>(matrix.inputs);
-  const int count = words * rows > PARALLEL ? threads : 1;
-  parallel(count, [&](int thread) {
-    for (int64_t panel = panels * thread / count; panel < panels * (thread + 1) / count; panel++)
+  const int used = words * rows > PARALLEL ? threads : 1;
+  parallel(used, [&](int thread) {
+    for (int64_t panel = panels * thread / used; panel < panels * (thread + 1) / used; panel++)
       panel_product<Format>(matrix, panel, inputs, rows, y);
   });
 }

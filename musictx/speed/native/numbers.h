@@ -1,10 +1,6 @@
 // Matrix products (GEMM) by torch's library or our own code, and a hash: arithmetic without attention.
 #pragma once
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "arithmetic.h"
 #include "bf16_gemm.h"
@@ -25,7 +21,7 @@ Sgemm torch_sgemm = nullptr;         // null: float_gemm.h is used
 Bf16Gemm torch_bf16_gemm = nullptr;  // bfloat16 in, float32 out; null: bf16_gemm.h is used
 SetThreads set_threads = nullptr;    // of the library with torch_sgemm; may be null
 
-// While this object lives, that library uses one thread for a product: we call it from many threads at once.
+// While this object lives, torch's products use one thread each, because many threads call them at once.
 struct SingleThreadedGemm {
   int previous = 0;
   SingleThreadedGemm() {
@@ -34,11 +30,9 @@ struct SingleThreadedGemm {
   ~SingleThreadedGemm() {
     if (set_threads) set_threads(previous);
   }
-  SingleThreadedGemm(const SingleThreadedGemm&) = delete;
-  SingleThreadedGemm& operator=(const SingleThreadedGemm&) = delete;
 };
 
-// One thread's memory for the operands that bf16_gemm.h packs; null where it is not needed.
+// The memory of one thread for the operands that bf16_gemm.h packs; null where it is not needed.
 struct PackBuffers {
   uint32_t *a = nullptr, *b = nullptr;
 };

@@ -45,7 +45,7 @@ Buffer<T> buffer(size_t count) {
   return Buffer<T>(static_cast<T*>(::operator new(count * sizeof(T), CACHE_LINE)));
 }
 
-// A block of m queries of one head, from query `first` on, and the keys oldest .. stop - 1 that they attend to.
+// The m queries of one head from query `first` on, and the keys oldest .. stop - 1 that they attend to.
 struct Block {
   const Problem& problem;
   int64_t b, h, row;  // batch row; head; index of the first query in arrays (batch, heads, queries)
@@ -71,7 +71,7 @@ struct Block {
   int panels() const { return static_cast<int>((stop - oldest + problem.panel - 1) / problem.panel); }
 };
 
-// A block of m queries over the w keys from `start` on. Matrices over queries and keys have row stride n.
+// The m queries of a block, and the w keys from `start` on. Matrices over queries and keys have row stride n.
 // Only the last panel has keys later than a query: if there are several, it has more than panel / 2 >= m keys,
 // so all others end before the diagonal.
 template <class Number>
@@ -79,8 +79,8 @@ struct Panel {
   const Block& block;
   const Problem& problem;
   int m, start, w, n, size;
-  bool last;
-  // Rows in the arrays of all heads: the first key in k and v; the panel's largest distance in a table.
+  bool is_last;
+  // Rows in arrays of all heads: of the first key in k; of the largest distance in dtable.
   int64_t key_row, distance_row;
   const Number *q, *k, *v, *table = nullptr;
   const float* bias = nullptr;
@@ -90,8 +90,8 @@ struct Panel {
     const int64_t count = block.panels(), keys = block.stop - block.oldest;
     start = block.oldest + static_cast<int>(keys * number / count);
     w = block.oldest + static_cast<int>(keys * (number + 1) / count) - start;
-    last = number == count - 1;
-    n = last ? w : w + m - 1;
+    is_last = number == count - 1;
+    n = is_last ? w : w + m - 1;
     const int64_t head = block.b * problem.heads + block.h;
     const int64_t distance = problem.keys - (block.stop - start);
     key_row = head * problem.keys + start;
@@ -108,11 +108,11 @@ struct Panel {
 
   bool has_relative_logits() const { return table || bias; }
   // How many of the panel's keys are not later than query r.
-  int visible(int r) const { return last ? w - m + r + 1 : w; }
+  int visible(int r) const { return is_last ? w - m + r + 1 : w; }
   size_t row_offset(int r) const { return static_cast<size_t>(r) * n; }
 
-  // Computes the logits in `memory` of m * (n + 1) numbers and returns their first row. Keys of other pieces
-  // are masked, later keys are not.
+  // Computes the logits in `memory` of m * (n + 1) numbers and returns the address of the first. Keys of other
+  // pieces are masked, later keys are not.
   float* logits(float* memory, const PackBuffers& buffers) const {
     float* s = memory + (m - 1);
     if (bias)
@@ -134,8 +134,8 @@ struct Panel {
     return s;
   }
 
-  // Sets the numbers of x (m, w) to 0 that dropout drops. A hash of the seed, head, query and key decides, so
-  // the result does not depend on blocks and panels. `column_hashes` is memory for w numbers.
+  // Dropout: sets some numbers of x (m, w) to 0. A hash of seed, head, query and key decides which, so the
+  // result does not depend on blocks and panels. `column_hashes` is memory for w numbers.
   template <class T>
   void drop(T* x, uint32_t* column_hashes) const {
     const uint32_t low_seed = hash(static_cast<uint32_t>(problem.seed));

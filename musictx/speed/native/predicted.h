@@ -7,8 +7,8 @@
 
 namespace {
 
-// The predicted next ids, 0 for none; the class of confidence in each; the number of the next id in its
-// group, 0 for tokens without groups.
+// The predicted next ids, 0 for none; the class of confidence in each; the index of the next id in its group,
+// 0 for tokens without groups.
 template <int64_t COUNT>
 struct Predictions {
   int64_t ids[COUNT] = {}, confidence[COUNT] = {}, field = 0;
@@ -28,8 +28,8 @@ struct PredictionFeature : Feature {
   }
 };
 
-// Also embeds the predictions: adds the gate of each times its row of `stood` (size, width), and the vector of
-// its class.
+// Also embeds the predictions: adds the gate of each times the vector of its id in `stood` (size, width), and
+// the vector of its class.
 struct Gated : PredictionFeature {
   const float *stood, *gates, *class_embeddings;
   int64_t size;

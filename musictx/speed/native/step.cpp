@@ -127,7 +127,7 @@ struct RowState<std::tuple<Each...>> {
 };
 using Row = RowState<Features>;
 
-// Calls act(feature, index) for each feature of the model, in the model's order; the index is a
+// Calls act(feature, index) for each feature of the model, in the model's order. The index in FEATURES is a
 // compile-time constant.
 template <class Act>
 void for_each(const Model& model, const Act& act) {
@@ -141,7 +141,8 @@ void for_each(const Model& model, const Act& act) {
     }(std::make_index_sequence<std::tuple_size_v<Features>>());
 }
 
-// Reads the features of row `number` into `row` and adds their embeddings to x (width,).
+// Reads row `number` of the cache into `row`: its ids and the states of features. Adds the embeddings of the
+// features to x (width,).
 void embed(const Model& model, const Cache& cache, int64_t number, Row& row, float* x) {
   if (!std::tuple_size_v<Features>) return;
   // Copies the ring of ids, oldest first.
@@ -226,11 +227,11 @@ void run_layers(const Model& model, const Cache& cache, const std::vector<int64_
     };
     // A single thread computes all rows of a head together, so that it reads shared tokens once. Several
     // threads share out heads and blocks of rows.
-    const int count = rows * cache.length * width > PARALLEL ? threads : 1;
-    const int64_t block = count > 1 ? ROWS : rows;
+    const int used = rows * cache.length * width > PARALLEL ? threads : 1;
+    const int64_t block = used > 1 ? ROWS : rows;
     const int64_t blocks = (rows + block - 1) / block, tasks = heads * blocks;
-    parallel(count, [&](int thread) {
-      for (int64_t n = tasks * thread / count; n < tasks * (thread + 1) / count; n++) {
+    parallel(used, [&](int thread) {
+      for (int64_t n = tasks * thread / used; n < tasks * (thread + 1) / used; n++) {
         const int64_t r = n % blocks * block;
         attend(r, std::min(block, rows - r), n / blocks, thread);
       }
@@ -271,7 +272,7 @@ void step(const Model& model, const Cache& cache, const int64_t* ids, const floa
     std::copy_n(model.embedding + ids[r] * width, width, embedded);
     if (first_id && position_embedding) add(embedded, position_embedding, width);
     embed(model, cache, r, batch[r], embedded);
-    // The first id of a token takes over the sum of the other ids of the group before it.
+    // The first id of a token also embeds the other ids of the previous token: their sum.
     add(first_id ? embedded : sum, first_id ? sum : embedded, width);
     if (first_id) std::fill_n(sum, width, 0.0f);
   }

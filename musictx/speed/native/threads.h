@@ -6,13 +6,10 @@
 #include <cstdint>
 #include <mutex>
 #include <thread>
-#ifndef _WIN32
-#include <pthread.h>
-#endif
-
 #ifdef _WIN32
 #define MUSICTX_EXPORT extern "C" __declspec(dllexport)
 #else
+#include <pthread.h>
 #define MUSICTX_EXPORT extern "C" __attribute__((visibility("default")))
 #endif
 
