@@ -53,7 +53,7 @@ class Tune:
         Raises ``UserError`` for music without notes or with more than four voices, and for a file
         that lacks the ``voices`` or the bars in ``ends``.
         """
-        tracks = len(grids.tracks(score.notes))
+        tracks = len(grids.tracks_from_high_to_low(score.notes))
         if len(voices) > 1 and tracks not in (len(VOICES), len(voices)):
             raise UserError(f"{tracks} tracks, expected a file of one track for each voice")
         shift = 0
@@ -197,7 +197,7 @@ class Tune:
         """The file with all voices of ``grid`` and no drums. Tempos, meters and the silence before
         the first note stay, and so do the exact notes of a melody without chords."""
         notes = self.score.notes[~self.score.notes["drum"]]
-        new = grids.notes(grid, self.clock, self.first)
+        new = grids.to_notes(grid, self.clock, self.first)
         is_single_line = len(self.voices) == 1 and bool(
             np.all(notes["start"][1:] >= notes["end"][:-1] - 0.02)
         )
@@ -221,7 +221,7 @@ class Gap(Tune):
         """The gap on ``tracks`` from ``begin`` to ``end`` seconds. Raises ``UserError`` for a file
         without exactly four tracks, and if the gap contains no notes or all notes.
         """
-        voice_tracks = grids.tracks(score.notes)
+        voice_tracks = grids.tracks_from_high_to_low(score.notes)
         if len(voice_tracks) != len(VOICES):
             raise UserError(
                 f"file: {len(voice_tracks)} tracks, expected four, one for each voice, for a model "
@@ -241,11 +241,11 @@ class Gap(Tune):
     def to_score(self, grid: Grid) -> Score:
         """The file, with the notes of the gap replaced by those of ``grid``."""
         notes = self.score.notes
-        new = grids.notes(self.composed_notes(grid), self.clock, self.first)
+        new = grids.to_notes(self.composed_notes(grid), self.clock, self.first)
         steps = grids.to_steps(self.score, notes["start"]) - self.first
         steps = np.clip(steps, 0, len(grid) - 1)
         keep = np.ones(len(notes), bool)
-        tracks = grids.tracks(notes)
+        tracks = grids.tracks_from_high_to_low(notes)
         for voice, track in enumerate(tracks):
             on_track, in_voice = (notes["track"] == track) & ~notes["drum"], new["track"] == voice
             keep &= ~on_track | self.fixed[steps, voice]
