@@ -109,11 +109,6 @@ class Tune:
         """(T,) int64: the number of the bar in which each step lies (:meth:`bar_at`)."""
         return np.array([self.bar_at(step)[0] for step in range(len(self.given))])
 
-    @property
-    def bars(self) -> int:
-        """The number of bars, in whole or in part."""
-        return int(self.bar_numbers[-1] - self.bar_numbers[0]) + 1
-
     @cached_property
     def line(self) -> np.ndarray:
         """(n, 2) int64: for each note of the first given voice, its first step and the step after
