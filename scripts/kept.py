@@ -81,7 +81,7 @@ def random_notes(part: Infill, seeds: Any, finish: Any, **_: Any) -> Iterator[An
     """Replaces :func:`musictx.sampling.composer.versions`: a hundred random notes."""
     random = np.random.default_rng(0)
     notes = np.zeros(100, NOTE)
-    begin, end = part.here * part.step_seconds, part.stop * part.step_seconds
+    begin, end = part.step * part.step_seconds, part.stop * part.step_seconds
     notes["start"] = np.sort(random.uniform(begin, end, len(notes)))
     notes["end"] = notes["start"] + random.exponential(1.0, len(notes))
     notes["pitch"], notes["velocity"] = random.integers(30, 90, 100), random.integers(1, 128, 100)
