@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx import bundle, files
-from musictx.chorale.features.calibration import Calibration, Next
+from musictx.chorale.features.calibration import Calibration, NextToken
 from musictx.data.shards import Shards
 from musictx.data.windows import UNSCORED, EvaluationWindows, collate
 from musictx.errors import UserError
@@ -139,7 +139,7 @@ def fit(
 @torch.no_grad()
 def _read(
     model: MusicTransformer, shards: Shards, split: str, window: int | None
-) -> tuple[Tensor, Next, Tensor]:
+) -> tuple[Tensor, NextToken, Tensor]:
     """For all scored tokens: uncalibrated logits (1, N, vocab), the input of the calibration, and
     targets (N,)."""
     check_split(shards, split)
@@ -154,7 +154,7 @@ def _read(
         scored = (targets != UNSCORED)[0]
         windows.append([x[0, scored] for x in (logits, *seen, targets)])
     logits, kind, last, targets = (torch.cat(parts) for parts in zip(*windows))
-    return logits[None], Next(kind[None], last[None]), targets
+    return logits[None], NextToken(kind[None], last[None]), targets
 
 
 def _calibration(model: MusicTransformer) -> Calibration:
