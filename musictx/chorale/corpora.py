@@ -216,8 +216,7 @@ def _pitches(steps: object, where: str) -> np.ndarray:
         table = np.empty(0)
     if table.ndim != 2 or table.shape[1] != len(VOICES) or not len(table):
         raise UserError(f"{where}: expected a list of steps of four pitches")
-    silent = np.isnan(table) | (table < 0)
-    pitches = np.where(silent, 0, table)
+    pitches = np.where(np.isnan(table) | (table < 0), SILENCE, table)
     if np.any(pitches != np.floor(pitches)) or np.any(pitches > 127):
         raise UserError(f"{where}: expected MIDI pitches 0 to 127, or -1 for silence")
-    return np.where(silent, SILENCE, pitches).astype(np.int64)
+    return pitches.astype(np.int64)

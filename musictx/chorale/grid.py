@@ -103,8 +103,12 @@ def read(
     start, end = to_steps(score, notes["start"]), to_steps(score, notes["end"])
     first = first_step(score)
     start, end = start - first, np.maximum(end, start + 1) - first
-    if len(np.unique(notes["track"])) == len(voices):
-        return _by_track(notes, start, end, voices, report), report
+    tracks = tracks_from_high_to_low(notes)
+    if len(tracks) == len(voices):
+        distinct = np.unique(np.stack([notes["track"], start]), axis=1)
+        if simultaneous := len(notes) - distinct.shape[1]:
+            report["notes struck together in one voice"] = simultaneous
+        return _by_track(notes, start, end, dict(zip(tracks, sorted(voices)))), report
     return _by_height(notes["pitch"].astype(int), start, end), report
 
 
@@ -164,22 +168,15 @@ def to_notes(grid: Grid, clock: Beats, first: int = 0) -> np.ndarray:
     return table
 
 
-def _by_track(
-    notes: np.ndarray,
-    start: np.ndarray,
-    end: np.ndarray,
-    voices: tuple[int, ...],
-    report: Counter[str],
-) -> Grid:
+def _by_track(notes: np.ndarray, start: np.ndarray, end: np.ndarray, voice_of: dict) -> Grid:
+    """``voice_of`` is {track: voice}."""
     pitches = np.full((end.max(), len(VOICES)), SILENCE, np.int64)
     tied = np.zeros(pitches.shape, bool)
     order = np.lexsort((notes["pitch"], start))
     notes, start, end = notes[order], start[order], end[order]
-    for voice, track in zip(sorted(voices), tracks_from_high_to_low(notes)):
+    for track, voice in voice_of.items():
         on_track = notes["track"] == track
         starts = start[on_track]
-        if simultaneous := int((starts[1:] == starts[:-1]).sum()):
-            report["notes struck together in one voice"] += simultaneous
         # Where notes begin together, only the highest has a positive length.
         ends = np.minimum(end[on_track], np.append(starts[1:], end.max()))
         for first, stop, pitch in zip(starts, ends, notes["pitch"][on_track]):

@@ -292,7 +292,7 @@ def _class_sets(chords: np.ndarray) -> np.ndarray:
 def _standstills(changed: np.ndarray) -> Iterator[tuple[int, int, int]]:
     """Yield (voice, first step, number of steps) of each span in which a voice stays while others
     move: from a change of the voice to the last change of another one before its own next change.
-    ``changed`` is (T, 4) bool."""
+    """
     for voice in range(len(VOICES)):
         others = np.flatnonzero(np.delete(changed, voice, 1).any(1))
         bounds = [0, *np.flatnonzero(changed[:, voice]).tolist(), len(changed)]

@@ -75,17 +75,12 @@ class Channels:
             self._program_of[channel] = event.track
             self._output.send(mido.Message("program_change", program=event.track, channel=channel))
         # If sending raises an error, the note counts as sounding: it may do so.
+        note = {"note": event.pitch, "velocity": event.velocity, "channel": channel}
         if event.on:
             self._sounding.add((channel, event.pitch))
-        self._output.send(
-            mido.Message(
-                "note_on" if event.on else "note_off",
-                note=event.pitch,
-                velocity=event.velocity,
-                channel=channel,
-            )
-        )
-        if not event.on:
+            self._output.send(mido.Message("note_on", **note))
+        else:
+            self._output.send(mido.Message("note_off", **note))
             self._sounding.discard((channel, event.pitch))
 
     def silence(self) -> None:
@@ -93,10 +88,9 @@ class Channels:
         for channel, pitch in sorted(self._sounding):
             self._output.send(mido.Message("note_off", note=pitch, channel=channel))
         self._sounding.clear()
+        silence = mido.Message("control_change", control=ALL_NOTES_OFF, value=0)
         for channel in sorted(set(self._channel_of.values())):
-            self._output.send(
-                mido.Message("control_change", control=ALL_NOTES_OFF, value=0, channel=channel)
-            )
+            self._output.send(silence.copy(channel=channel))
 
 
 def play(

@@ -133,14 +133,13 @@ def _dry_blocks(
         first = round(start * rate)
         while first >= block_start + size:
             yield buffer[:, :size].copy()
-            buffer = np.concatenate((buffer[:, size:], np.zeros((3, size), np.float32)), axis=1)
+            buffer = np.pad(buffer[:, size:], ((0, 0), (0, size)))
             block_start += size
         for zone in font.sounding(program, drum, pitch, velocity):
             sound = sampler.note(zone, pitch, velocity, end - start)
             begin, stop = first - block_start, first - block_start + len(sound)
             if stop > buffer.shape[1]:
-                more = np.zeros((3, stop - buffer.shape[1] + size), np.float32)
-                buffer = np.concatenate((buffer, more), axis=1)
+                buffer = np.pad(buffer, ((0, 0), (0, stop - buffer.shape[1] + size)))
             # Equal-power panning: as loud in the middle as at the sides.
             angle = min(max(zone.pan + pan / 2, 0.0), 1.0) * np.pi / 2
             gains = gain * np.array((np.cos(angle), np.sin(angle), 0.0), np.float32)
