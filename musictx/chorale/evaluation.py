@@ -103,6 +103,7 @@ class ChoraleMeasures(GeneralMeasures):
             for name, whole, seam in chorales:
                 grid = whole.starting_at(seam)
                 assessment, copied = voice_leading.assess(grid), np.nan
+                fault_texts = [str(f._replace(step=f.step + seam)) for f in assessment.faults]
                 if copies and set_name != TRAINING:  # which would be found in itself
                     copied = copies.longest(grid.pitches) / voice_leading.STEPS_PER_BAR
                 pieces.append(
@@ -114,18 +115,15 @@ class ChoraleMeasures(GeneralMeasures):
                         "triad at the end": assessment.final_triad,
                         "cadence": assessment.cadence,
                         **assessment.counts,
-                        "faults": [
-                            str(fault._replace(step=fault.step + seam))
-                            for fault in assessment.faults
-                        ],
+                        "faults": fault_texts,
                         "copied bars": copied,
                     }
                 )
                 assessments.append(assessment)
                 copied_bars.append(copied)
                 update(len(pieces), sum(map(len, sets.values())))
-            faults = np.array([len(assessment.faults) for assessment in assessments])
-            bars = np.array([assessment.bars for assessment in assessments])
+            faults = np.array([len(a.faults) for a in assessments])
+            bars = np.array([a.bars for a in assessments])
             columns[set_name] = {
                 "bars": float(bars.sum()),
                 **voice_leading.rates(assessments),

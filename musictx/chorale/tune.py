@@ -117,7 +117,7 @@ class Tune:
         return spans[spans[:, 2] == self.voices[0], :2]
 
     def phrase_ends(self) -> list[tuple[int, int]]:
-        """The last note of each phrase but the last one, as (first step, step after the last one).
+        """The note that ends each phrase but the last, as (first step, step after its last one).
 
         With ``ends``, phrases end with the longest note that sounds in each of these bars (of equal
         notes, the last one). Otherwise, if the file has fermatas, they end with the notes under
