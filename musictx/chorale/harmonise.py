@@ -101,9 +101,9 @@ def compose_voices(
 
     score, log_p, ids = run(given, fixed, 0, int((~fixed).any(1).argmax()))
     tries: Counter[int] = Counter()
-    for number in range(1, MAX_TRIES + 1):
+    for number in range(1, MAX_TRIES + 1) if sampling.rules else ():
         grid = decode_piece(tokenizer, ids, given, fixed)
-        beats = _beats_with_faults(grid, sampling.rules, form)
+        beats = _beats_with_faults(grid, form)
         beat = next((b for b in beats if tries[b] < MAX_TRIES_PER_BEAT), None)
         if beat is None:
             break
@@ -120,10 +120,8 @@ def compose_voices(
     return Harmonisation(grid, -log_p / len(ids), ids.astype(np.uint16))
 
 
-def _beats_with_faults(grid: Grid, rules: float, form: Form | None) -> list[int]:
-    """The beats in which faults begin, in order; none if ``rules`` is 0."""
-    if not rules:
-        return []
+def _beats_with_faults(grid: Grid, form: Form | None) -> list[int]:
+    """The beats in which faults begin, in order."""
     bar = voice_leading.STEPS_PER_BAR if form is None else form.bar
     steps = [fault.step for fault in voice_leading.faults(grid, bar=bar)]
     if form is not None:

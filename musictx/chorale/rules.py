@@ -48,7 +48,9 @@ class ChoraleIdiom(Idiom):
         def penalty(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
             pieces = PartialPieces.of(self.tokenizer, past[:, 1:])
             costs = _ending_costs(pieces, [state.seconds for state in states])
-            return costs + sampling.rules * fault_costs(pieces) if sampling.rules else costs
+            if sampling.rules:
+                costs += sampling.rules * fault_costs(pieces)
+            return costs
 
         return [penalty]
 
