@@ -20,7 +20,7 @@ from musictx.apps import generate as generating
 from musictx.apps.results import fresh_seed, print_line, suits_bars
 from musictx.bundle import Bundle, load
 from musictx.config import GenerateConfig
-from musictx.errors import UserError, shown
+from musictx.errors import UserError, memory_errors, shown
 from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
 from musictx.hydra_config import compose
 from musictx.notes import Score
@@ -47,6 +47,7 @@ EXCLUDED = ("model", "model.path", "seed", "device", "limits", "repeats", "out",
 STREAM_OPTIONS = ("seconds", "primer_seconds", "sampling")
 
 
+@memory_errors()
 def generate(
     model: Model = None,
     *,
@@ -71,9 +72,9 @@ def generate(
     progress  called after each step with the number of tokens drawn, and the length in seconds of
               the shortest piece in the batch
     on_event  called with the index of a piece and an :class:`Event` when one of its new notes
-              begins or ends: while the piece is composed, or, if notes may still change, after it
-              is finished (with ``candidates``: chosen). It does not change the music. An exception
-              in it or in ``progress`` stops composing
+              begins or ends: during composing or, if notes may still change, when the piece is
+              finished (with ``candidates``: chosen). It does not change the music. An exception in
+              it or in ``progress`` stops composing
     options   those of ``musictx generate``: seconds, bars, samples, form, key, density, ...;
               ``sampling`` is the name of a preset ("safe"), a :class:`SamplingConfig`, or a dict
               of its fields
@@ -104,6 +105,7 @@ def generate(
     )
 
 
+@memory_errors()
 def stream(
     model: Model = None,
     *,
@@ -130,15 +132,12 @@ def stream(
     functions = _user_functions(options, penalties, processors)
     without = [f.name for f in fields(GenerateConfig) if f.name not in STREAM_OPTIONS]
     config = make_config("generate", options, without=without)
-    return generating.stream(
-        load_model(model),
-        config,
-        None if primer is None else to_score(primer, "primer"),
-        seed=check_seed(seed),
-        **functions,
-    )
+    score = None if primer is None else to_score(primer, "primer")
+    seed = check_seed(seed)
+    return generating.stream(load_model(model), config, score, seed=seed, **functions)
 
 
+@memory_errors()
 def infill(
     music: Music,
     model: Model = None,
@@ -167,6 +166,7 @@ def infill(
     return _compose_task(to_score(music, "music"), model, config, seed, progress, on_event)
 
 
+@memory_errors()
 def accompany(
     melody: Music | None = None,
     model: Model = None,
@@ -210,6 +210,7 @@ def _compose_task(
     return list(compose_versions(bundle, task, config, seed=check_seed(seed), **listeners))
 
 
+@memory_errors()
 def log_likelihood(model: Bundle | str | Path, music: Music) -> Likelihood:
     """Compute the negative log-likelihood of a piece under a model, in nats.
 
@@ -225,6 +226,7 @@ def log_likelihood(model: Bundle | str | Path, music: Music) -> Likelihood:
     return likelihood.log_likelihood(load_model(model), to_score(music, "music"))
 
 
+@memory_errors()
 def train(*words: str) -> Path:
     """Train a model as ``musictx train`` does; return the model folder.
 
@@ -241,7 +243,7 @@ def train(*words: str) -> Path:
 
 
 def check_words(command: str, words: Sequence[Any]) -> Sequence[str]:
-    """Return ``words``; raises :class:`UserError` if one of them is not a string."""
+    """Return ``words``. Raises :class:`UserError` if one of them is not a string."""
     for word in words:
         if not isinstance(word, str):
             raise UserError(
@@ -252,8 +254,8 @@ def check_words(command: str, words: Sequence[Any]) -> Sequence[str]:
 
 
 def load_model(model: Any, *, tokenizer: str | None = None, in_bars: bool = False) -> Bundle:
-    """Return ``model``, loaded if it is a folder or name. ``None``: the model that the command line
-    would choose (:func:`musictx.shipped.find_latest`)."""
+    """Return ``model``; a folder or name is loaded. ``None``: the model that the command line would
+    choose (:func:`musictx.shipped.find_latest`)."""
     if isinstance(model, Bundle):
         return model
     if model is None:
@@ -278,12 +280,11 @@ def to_score(music: Any, name: str) -> Score:
 
 
 def check_seed(seed: Any) -> int:
-    """Return ``seed`` if it is valid. ``None``: draw a seed and print it."""
+    """Return ``seed`` if it is valid. ``None``: a random seed, which is printed."""
     if seed is None:
         seed = fresh_seed()
         print_line(f"seed: {seed}")
-    config: GenerateConfig = make_config("generate", {"seed": seed})
-    return config.seed or 0
+    return int(make_config("generate", {"seed": seed}).seed)
 
 
 def _seeds(seed: Any, primer: Score | list[Score] | None) -> int | list[int]:
@@ -297,16 +298,18 @@ def _seeds(seed: Any, primer: Score | list[Score] | None) -> int | list[int]:
 
 
 def _user_functions(options: dict[str, Any], penalties: Any, processors: Any) -> dict[str, Any]:
-    """Check ``penalties`` and ``processors``, the caller's functions. ``constraints``, the former
-    name of ``penalties``, is removed from ``options``."""
+    """Check the caller's functions ``penalties`` and ``processors``, and return them by name.
+    ``constraints``, the former name of ``penalties``, is removed from ``options``."""
     if "constraints" in options:
-        warnings.warn("constraints= is now penalties=", FutureWarning, stacklevel=3)
+        warnings.warn("constraints= is now penalties=", FutureWarning, stacklevel=4)
         penalties = options.pop("constraints")
     for name, value in (("penalties", penalties), ("processors", processors)):
         if not isinstance(value, list | tuple) or not all(map(callable, value)):
             raise UserError(f"{name}={shown(value)}: expected a list of functions")
-    penalties, processors = validated_penalties(penalties), validated_processors(processors)
-    return {"penalties": penalties, "processors": processors}
+    return {
+        "penalties": validated_penalties(penalties),
+        "processors": validated_processors(processors),
+    }
 
 
 def check_function(name: str, value: Any) -> Any:

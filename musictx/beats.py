@@ -13,14 +13,14 @@ METER = np.dtype([("time", "f8"), ("numerator", "u1"), ("denominator", "u2")])
 
 #: The tempo where there is no tempo mark, in quarter notes a minute, as in MIDI.
 BPM = 120.0
-#: Music is on a grid if this share of its notes begins less than this many seconds from a line.
+#: Music is on a grid if this share of its notes begin less than this many seconds from a line.
 ON_GRID, NEAR = 0.9, 0.012
 
 
 class Pulse(NamedTuple):
     """Beats that differ from those of the file.
 
-    tempos, meters  marks whose times do not include ``late``
+    tempos, meters  marks, at times before ``late`` is added
     late            seconds by which the beats are late; may be negative
     swing           where the second eighth of a quarter note begins: 0.5 if straight
     """
@@ -32,7 +32,7 @@ class Pulse(NamedTuple):
 
 
 class Beats:
-    """The clock of a piece.
+    """Converts between the seconds, quarter notes and bars of a piece.
 
     score  a :class:`musictx.notes.Score`; its pulse or, if it has none, its tempo and meter marks
            are used. The first tempo and the first meter are in force from the beginning
@@ -42,7 +42,7 @@ class Beats:
     def __init__(self, score: Any, *, bpm: float = BPM) -> None:
         pulse: Pulse = score.pulse or Pulse(score.tempos, score.meters, 0.0)
         tempos, meters, late, self.swing = pulse
-        self.late = 0.0  # for the marks, whose times do not include it
+        self.late = 0.0  # until the meter marks, whose times do not include it, are converted
         self.tempos = from_zero(tempos, np.array([(0.0, bpm)], TEMPO))
         length = np.diff(self.tempos["time"]) * self.tempos["bpm"][:-1] / 60.0
         self._tempo_at = np.concatenate([[0.0], np.cumsum(length)])  # quarters before each tempo
@@ -94,10 +94,10 @@ class Beats:
         bars before the start have numbers from 0 down."""
         meter = max(int(np.searchsorted(self.meter_at - 1e-6, quarters, side="right")) - 1, 0)
         since, length = quarters - self.meter_at[meter], self.bar_quarters[meter]
-        passed = np.floor(since / length + 1e-6)
-        since = float(since - passed * length)
+        bars = np.floor(since / length + 1e-6)
+        since = float(since - bars * length)
         # The times of marks are in seconds, so bar lines have rounding errors.
-        return int(self._first_bar[meter] + passed), since if since > 1e-6 else 0.0
+        return int(self._first_bar[meter] + bars), since if since > 1e-6 else 0.0
 
     def bar_at(self, seconds: float, *, ends: bool = False) -> int:
         """Return the number of the bar in which music begins (or with ``ends``: ends) at this time.
@@ -117,7 +117,8 @@ class Beats:
         """Return the quarter note of the bar line that is ``bars`` bars after the first bar line at
         or after ``quarters``."""
         number, since = self.bar(quarters)
-        return float(self._line(number + bars + (since > 1e-3)))
+        number += 1 if since > 1e-3 else 0
+        return float(self._line(number + bars))
 
     def bar_lines(self, until: float) -> np.ndarray:
         """Return (B,) all bar lines before ``until``, in quarter notes."""
@@ -142,6 +143,7 @@ def swung(quarters: Any, swing: float) -> Any:
 
 
 def _move_second_eighth(quarters: Any, old: float, new: float) -> Any:
+    """Move the point ``old`` of each quarter note to ``new``."""
     quarters = np.asarray(quarters)
     if old == new:
         return quarters
@@ -150,8 +152,8 @@ def _move_second_eighth(quarters: Any, old: float, new: float) -> Any:
 
 
 def from_zero(marks: np.ndarray, default: np.ndarray) -> np.ndarray:
-    """Return ``marks`` so that one is in force at time 0: the first mark is repeated there, or
-    ``default`` is returned if there are none. Of marks at the same time only the last is kept."""
+    """Return ``marks`` such that one is in force at time 0: the first mark is repeated there.
+    ``default`` if there are none. Of marks at the same time only the last is kept."""
     if not len(marks):
         return default
     marks = marks[np.append(np.diff(marks["time"]) > 0, True)]

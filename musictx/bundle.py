@@ -3,8 +3,7 @@
 ::
 
     model.safetensors   the weights, each tensor once (tied ones are tied again when loading)
-    config.json         format and musictx version, the options of the model, the card as data.
-                        Arguments that follow from the tokenizer are computed when loading
+    config.json         format and musictx version, the options of the model, the card as data
     tokenizer.json      the tokenizer's config and the fingerprint of its vocabulary
     CARD.md             the card as text
 
@@ -37,12 +36,10 @@ from musictx.files import atomic_folder, read_json, write_text
 from musictx.model import rounding
 from musictx.model.config import NetworkConfig, complete_arguments
 from musictx.model.transformer import MusicTransformer
-from musictx.shipped import CONTENTS, FILES, is_model, locate
+from musictx.shipped import CONTENTS, is_model, locate
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.build import read_options
 from musictx.tokens.tokenizer import Tokenizer
-
-__all__ = ["FILES", "FORMAT", "Bundle", "load", "locate", "read_config", "save"]
 
 #: Incremented whenever older versions of musictx cannot read new folders.
 FORMAT = 4
@@ -56,7 +53,7 @@ class Bundle:
     """A loaded model folder, as :func:`load` returns it.
 
     model      in evaluation mode, without gradients; ``model.train().requires_grad_()`` to train it
-    tokenizer  with the vocabulary of the model
+    tokenizer  encodes music as the ids of the model
     card       the contents of ``CARD.md`` as data: title, licence, corpus, training, numbers
     folder     path of the model folder
     """
@@ -83,12 +80,12 @@ class Bundle:
 
     @cached_property
     def stats(self) -> CorpusStats:
-        """The statistics of the corpus from the card (``note_limits``)."""
+        """The statistics of the corpus, from the entry ``note_limits`` of the card."""
         return CorpusStats.of(self.card.get("note_limits"))
 
     def save_pretrained(self, folder: str | Path) -> Path:
-        """Write a model folder in float32 as :func:`save` does, and README.md, its page on the
-        Hugging Face hub. Return the path."""
+        """Write a model folder in float32 (:func:`save`) with a README.md, its page on the Hugging
+        Face hub. Return the path."""
         from musictx import hub
 
         folder = save(folder, self.model, self.tokenizer, self.card)
@@ -101,10 +98,7 @@ class Bundle:
 
         with tempfile.TemporaryDirectory() as scratch:
             folder = self.save_pretrained(Path(scratch) / "model")
-            return hub.push(folder, repository, (*FILES, hub.PAGE), private)
-
-
-# ------------------------------------------------------------------------------------------ write
+            return hub.push(folder, repository, private=private)
 
 
 def save(
@@ -121,7 +115,7 @@ def save(
            Well-known keys, all optional: ``title``, ``summary``, ``command``, ``corpus`` (with
            ``path`` and ``shards``), ``training``, ``numbers``, ``licence``. Other keys are allowed.
     dtype  of the weights in the file: float32, float16 or bfloat16 (half the size), or int8 (a
-           quarter: matrices as bytes with a scale for each row, other tensors in float16)
+           quarter of the size: int8 matrices with a scale for each row, other tensors in float16)
 
     Raises ``UserError`` if the vocabulary has another size than the model's, or if ``folder`` holds
     anything but a model, and ``WriteError`` if it cannot be written.
@@ -132,7 +126,7 @@ def save(
     if model.config.vocab_size != tokenizer.vocabulary.size:
         raise UserError(
             f"tokenizer: it has {tokenizer.vocabulary.size} ids but the model was built for "
-            f"{model.config.vocab_size}; save the tokenizer the model was trained with"
+            f"{model.config.vocab_size}; give the tokenizer that the model was trained with"
         )
     vocabulary = {"fingerprint": tokenizer.fingerprint, "size": tokenizer.vocabulary.size}
     config = untrusted.to_json_types(
@@ -167,15 +161,11 @@ def _stored_tensors(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
     tensors = untrusted.unique_tensors(model)
     weights = {name: tensor.detach().cpu() for name, tensor in tensors.items()}
     stored = rounding.quantise_matrices(weights) if dtype == "int8" else {}
-    stored |= {
-        name: (tensor.to(float_dtype) if tensor.is_floating_point() else tensor).contiguous()
-        for name, tensor in weights.items()
-        if name not in stored
-    }
+    for name, tensor in weights.items():
+        if name not in stored:
+            is_float = tensor.is_floating_point()
+            stored[name] = (tensor.to(float_dtype) if is_float else tensor).contiguous()
     return stored
-
-
-# ------------------------------------------------------------------------------------------- read
 
 
 def load(folder: str | Path, device: str = "cpu") -> Bundle:
@@ -185,16 +175,15 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
             ``hf:USER/NAME@REVISION`` on the Hugging Face hub
     device  auto (the fastest), cpu, cuda, mps, ...
 
-    The model is in evaluation mode, with weights in float32. Raises ``UserError`` if the folder is
-    missing, incomplete or of another format, if its vocabulary or weights do not fit the model, or
-    if the device is not usable. ::
+    Weights are float32. Raises ``UserError`` if the folder is missing, incomplete or of another
+    format, if its vocabulary or weights do not fit the model, or if the device is not usable. ::
 
         bundle = musictx.load("piano")
         logits = bundle.model(torch.tensor([[1]]))
     """
     if not isinstance(folder, (str, os.PathLike)) or "\0" in os.fspath(folder):
         raise UserError(f"model: expected a folder or a name, not {type(folder).__name__}")
-    chosen_device = choose_device(device)
+    torch_device = choose_device(device)
     folder = locate(folder)
     config = read_config(folder)
     tokenizer = _read_tokenizer(folder / "tokenizer.json", config)
@@ -209,7 +198,7 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
         model = untrusted.build(complete_arguments(options, tokenizer), stored)
     untrusted.check_tensors(untrusted.unique_tensors(model), stored, weights)
     _load_weights(model, weights)
-    model = model.to(device=chosen_device, dtype=torch.float32).eval().requires_grad_(False)
+    model = model.to(device=torch_device, dtype=torch.float32).eval().requires_grad_(False)
     return Bundle(model=model, tokenizer=tokenizer, card=config["card"], folder=folder)
 
 
@@ -237,10 +226,10 @@ def read_config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     config = read_json(path)
     if config.get("format") not in _READABLE:
-        number, version = (str(config.get(key))[:20] for key in ("format", "musictx"))
         raise UserError(
-            f"{path}: format {number}, written by musictx {version}; expected format {FORMAT}: "
-            f"install that version, or train the model again ({CONTENTS})"
+            f"{path}: format {shown(config.get('format'))}, written by musictx "
+            f"{shown(config.get('musictx'))}; expected format {FORMAT}: install that version, or "
+            f"train the model again ({CONTENTS})"
         )
     for key in ("model", "vocabulary"):
         if not isinstance(config.get(key), dict):
@@ -257,11 +246,11 @@ def _read_tokenizer(path: Path, config: Mapping[str, Any]) -> Tokenizer:
     untrusted.check_import(arguments.get("name", ""), f"{path}: tokenizer.name")
     with untrusted.errors_about(path):
         tokenizer = build_tokenizer(**arguments)
-    if tokenizer.fingerprint != (trained := config["vocabulary"].get("fingerprint")):
+    if tokenizer.fingerprint != (expected := config["vocabulary"].get("fingerprint")):
         raise UserError(
             f"{path}: its vocabulary is {tokenizer.fingerprint} but the model was trained with "
-            f"{str(trained)[:40]}; use the tokenizer.json that belongs to this model, and musictx "
-            f"{str(config.get('musictx'))[:20]}"
+            f"{shown(expected)}; use the tokenizer.json that belongs to this model, and musictx "
+            f"{shown(config.get('musictx'))}"
         )
     return tokenizer
 
@@ -274,6 +263,6 @@ def _load_weights(model: nn.Module, path: Path) -> None:
         raise UserError(f"{path}: cannot be read as safetensors: {error}") from None
     for name, tensor in untrusted.unique_tensors(model).items():
         if not torch.isfinite(stored[name].to(tensor.dtype)).all():
-            raise UserError(f"{path}: {name} holds numbers that are not finite (NaN or infinity)")
+            raise UserError(f"{path}: {name} has numbers that are not finite (NaN or infinity)")
         with torch.no_grad():
             tensor.copy_(stored[name])

@@ -15,10 +15,10 @@ Number = Annotated[float, 0, 1e9]
 Pitch = Annotated[int, 0, 127]
 #: A program of General MIDI; 128 is drums.
 Program = Annotated[int, 0, 128]
-#: "skyline" (the highest notes) or the program of the melody.
+#: "skyline" (the highest notes) or the program of the melody, 0 to 127.
 Melody = Annotated[str, "skyline|[0-9]{1,2}|1[01][0-9]|12[0-7]"]
-#: Eight kinds of drums (six in version 1.0), each with a digit for each of 24 places in a bar: the
-#: share of bars that have a stroke there, in ninths (``songs/drummers.py``).
+#: 24 digits for each of eight kinds of drums (six in version 1.0): for each of 24 places in a bar,
+#: the share of bars that have a stroke there, in ninths (``songs/drummers.py``).
 Drummer = Annotated[str, "[0-9]{24}( [0-9]{24}){5}( [0-9]{24} [0-9]{24})?"]
 
 
@@ -46,7 +46,8 @@ ENTRIES: dict[str, Any] = {
 
 
 def check_card(card: Any, where: str, entries: Mapping[str, Any] = ENTRIES) -> None:
-    """Raise ``UserError`` about ``where`` unless ``card`` fits the types in ``entries``."""
+    """Raise ``UserError`` about ``where`` unless ``card`` has the types in ``entries``, and the
+    name of its corpus imports no untrusted code."""
     if not isinstance(card, dict):
         raise UserError(f"{where}={shown(card)}: expected entries by name")
     for name, kind in entries.items():
@@ -57,8 +58,8 @@ def check_card(card: Any, where: str, entries: Mapping[str, Any] = ENTRIES) -> N
             check_card(value, f"{where}.{name}", kind)
         elif not has_type(value, kind):
             raise UserError(f"{where}.{name}={shown(value)}: expected what musictx train writes")
-    if entries is ENTRIES["corpus"]:
-        check_import(card.get("name"), f"{where}.name")
+        if name == "corpus":
+            check_import(value.get("name"), f"{where}.corpus.name")
 
 
 def card_text(config: Mapping[str, Any], tokenizer: Mapping[str, Any], model: nn.Module) -> str:
@@ -66,7 +67,7 @@ def card_text(config: Mapping[str, Any], tokenizer: Mapping[str, Any], model: nn
     card = dict(config["card"])
     if "drummers" in card:
         card["drummers"] = [*card["drummers"]]  # only the names
-    parameters = sum(p.numel() for p in {id(p): p for p in model.parameters()}.values())
+    parameters = sum(p.numel() for p in model.parameters())
     lines = [f"# {card.pop('title', 'A Music Transformer')}", ""]
     if summary := card.pop("summary", None):
         lines += [str(summary), ""]
@@ -97,7 +98,7 @@ def card_text(config: Mapping[str, Any], tokenizer: Mapping[str, Any], model: nn
 
 
 def _as_lines(value: Any) -> list[str]:
-    """Return a text unchanged, and any other value as an indented block of YAML."""
+    """Return the lines of CARD.md for a value: a text unchanged, else an indented block of YAML."""
     if isinstance(value, str):
         return [value]
     text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=None)

@@ -32,7 +32,7 @@ QUALITIES: dict[str, tuple[int, ...]] = {
 NAMES = tuple(QUALITIES)
 ROOTS = ("C", "C#", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B")
 #: Other qualities in files -> the quality of :data:`QUALITIES` that they are read as.
-_REDUCED = {
+_SIMPLER = {
     "maj6": "maj", "min6": "min", "minmaj7": "min", "dim7": "dim", "maj9": "maj7", "min9": "min7",
     "9": "7", "11": "7", "13": "7", "maj11": "maj7", "maj13": "maj7", "min11": "min7",
     "min13": "min7", "aug7": "aug", "1": "maj", "5": "maj", "": "maj",
@@ -44,7 +44,7 @@ _SYMBOLS = {
 }  # fmt: skip
 #: A symbol: root, suffix, and a bass after "/".
 _SYMBOL = re.compile(r"([A-G])([#♯b♭]{0,2})(.*?)(?:/([A-G])([#♯b♭]{0,2}))?")
-#: The suffix of a symbol: kind of triad, major seventh, number, added or altered degrees.
+#: The suffix of a symbol: kind of chord, major seventh, number, added or altered degrees.
 _SUFFIX = re.compile(
     r"(?P<kind>hdim|h|ø|dim|°|o|aug|\+|dom|maj|Maj|ma|Ma|M|j|\^|Δ|minor|min|mi|m|-|)"
     r"(?P<major>maj|Maj|ma|M|j|\^|Δ)?(?P<number>69|6|7|9|11|13|2|4|5)?"
@@ -52,6 +52,7 @@ _SUFFIX = re.compile(
 )
 #: One added or altered degree.
 _DEGREE = re.compile(r"sus2|sus4?|alt|(?:add|omit|no)?[#b+-]?\d{1,2}|\+")
+#: The kind in a suffix -> its plain form.
 _KINDS = {
     **dict.fromkeys(("hdim", "h", "ø"), "hdim"), **dict.fromkeys(("dim", "°", "o"), "dim"),
     **dict.fromkeys(("aug", "+"), "aug"), **dict.fromkeys(("minor", "min", "mi", "m", "-"), "min"),
@@ -63,7 +64,7 @@ _IMPLIED = {
     "hdim7": {"b5"}, "dim": {"b5"}, "dim7": {"b5"}, "aug": {"#5", "+"}, "aug7": {"#5", "+"},
 }  # fmt: skip
 #: Replaces typographic signs, and removes parentheses, commas and spaces.
-_PLAIN = str.maketrans("♭♯\u2212\u2013∆△", "b#--ΔΔ", "(), ")
+_PLAIN_TEXT = str.maketrans("♭♯\u2212\u2013∆△", "b#--ΔΔ", "(), ")
 #: A symbol that may also be the name of a section ("A", "B2"), or a word ("Go", "Do").
 _AMBIGUOUS = re.compile(r"[A-G](o|[0-9]*)")
 #: A name: root, quality, degrees in parentheses, and a bass degree after "/".
@@ -104,8 +105,8 @@ class Spelling(NamedTuple):
     alter    semitones by which accidentals raise the root: 1 for a sharp, -1 for a flat
     quality  quality in the file, which may be richer than that of ``chord``, such as min9
     more     what a name has in parentheses: degrees such as b9 (``*`` if omitted), or other text
-    bass     (steps, semitones): scale steps above the root, and semitones by which this degree of
-             the major scale is raised; ``None`` if the root is the bass
+    bass     (steps, semitones): scale steps from the root up, and semitones by which this degree of
+             the major scale on the root is raised; ``None`` if the root is the bass
     """
 
     chord: Chord
@@ -124,8 +125,8 @@ class Spelling(NamedTuple):
         bass = ""
         if self.bass is not None:
             steps, raised = self.bass
-            bass = f"/{_signs(raised)}{steps + 1}"
-        return f"{self.step}{_signs(self.alter)}:{self.quality}{more}{bass}"
+            bass = f"/{_accidentals(raised)}{steps + 1}"
+        return f"{self.step}{_accidentals(self.alter)}:{self.quality}{more}{bass}"
 
     @property
     def symbol(self) -> str:
@@ -146,8 +147,8 @@ class Spelling(NamedTuple):
         bass = ""
         if self.bass is not None:
             letter, alter = self.bass_note
-            bass = f"/{letter}{_signs(alter)}"
-        return f"{self.step}{_signs(self.alter)}{suffix}{bass}"
+            bass = f"/{letter}{_accidentals(alter)}"
+        return f"{self.step}{_accidentals(self.alter)}{suffix}{bass}"
 
     @property
     def bass_note(self) -> tuple[str, int]:
@@ -168,7 +169,7 @@ class Spelling(NamedTuple):
 NO_CHORD = Spelling(NONE, "", 0, "N")
 
 
-def _signs(alter: int) -> str:
+def _accidentals(alter: int) -> str:
     """Sharps or flats: 2 -> "##", -1 -> "b"."""
     return "#" * alter + "b" * -alter
 
@@ -196,16 +197,16 @@ def parse_chord(text: str) -> Spelling | None:
         step, signs, _, bass_step, bass_signs = match.groups()
         quality, more = parsed
         if bass_step is not None:
-            bass = interval((step, _alter(signs)), (bass_step, _alter(bass_signs)))
+            bass = interval((step, _alteration(signs)), (bass_step, _alteration(bass_signs)))
     else:
         return None
-    reduced = _REDUCED.get(quality, quality)
+    reduced = _SIMPLER.get(quality, quality)
     if reduced not in QUALITIES or reduced == "N":
         return None
-    root = _SEMITONES[_STEPS.index(step)] + _alter(signs)
+    root = _SEMITONES[_STEPS.index(step)] + _alteration(signs)
     chord = Chord(root % 12, NAMES.index(reduced))
     is_root = bass == (0, 0)
-    return Spelling(chord, step, _alter(signs), quality, more or "", None if is_root else bass)
+    return Spelling(chord, step, _alteration(signs), quality, more or "", None if is_root else bass)
 
 
 def parse_suffix(suffix: str) -> tuple[str, str] | None:
@@ -213,7 +214,7 @@ def parse_suffix(suffix: str) -> tuple[str, str] | None:
 
     Degrees are separated by commas; omitted ones begin with ``*``. ``None`` for any other text.
     """
-    match = _SUFFIX.fullmatch(suffix.translate(_PLAIN).replace("/9", "9"))
+    match = _SUFFIX.fullmatch(suffix.translate(_PLAIN_TEXT).replace("/9", "9"))
     if match is None:
         return None
     kind, number = _KINDS[match["kind"]], match["number"] or ""
@@ -229,15 +230,14 @@ def parse_suffix(suffix: str) -> tuple[str, str] | None:
     more = ["9"] if number in ("69", "2") else []
     if sus or number == "4":
         quality = "sus2" if sus[:1] == ["sus2"] else "sus4"
-        more += ["7" if major else "b7"] * seventh + [number] * (number in ("9", "11", "13"))
+        if seventh:
+            more += ["7" if major else "b7", *([] if number == "7" else [number])]
     elif kind == "hdim" or (kind == "min" and flat and number == "7" and not major):
         quality = "hdim7"
     elif kind == "dim" or (kind == "min" and flat and not number and not major):
         quality = "dim7" if seventh and not major else "dim"
-        more += ["7"] * (seventh and major)
     elif kind == "aug" or (sharp and kind in ("", "maj") and (not number or number == "7")):
         quality = "aug7" if seventh and not major else "aug"
-        more += ["7"] * (seventh and major)
     elif kind == "min" and major:
         quality = "minmaj7"
     elif seventh or kind in ("7", "maj7"):
@@ -245,23 +245,24 @@ def parse_suffix(suffix: str) -> tuple[str, str] | None:
     else:
         quality = {"": "maj"}.get(kind, kind) + "6" * (number in ("6", "69"))
         quality = "5" if number == "5" and quality == "maj" else quality
+    if seventh and quality in ("dim", "aug"):
+        more.append("7")
     more += [degree for degree in degrees if degree not in _IMPLIED.get(quality, ())]
     return quality, ",".join(dict.fromkeys(more))
 
 
 def triad_name(text: str) -> str | None:
     """Name a symbol with an unknown suffix: ``"Cm(foo)"`` -> ``"C:min(foo)"``, a triad with the
-    suffix in parentheses. ``None`` if the text does not begin like a symbol.
-    """
+    suffix in parentheses. ``None`` if the text does not begin like a symbol."""
     match = re.fullmatch(
         r"([A-G][#b]{0,2})(?=[-+^#b0-9°øΔm(M])(m(?!aj))?\(?([^/():]{1,20}).*", text
     )
     return f"{match[1]}:{'min' if match[2] else 'maj'}({match[3].strip()})" if match else None
 
 
-def _alter(signs: str) -> int:
-    """Count sharps minus flats: the inverse of :func:`_signs`, which also reads Unicode signs."""
-    return sum((sign in "#♯") - (sign in "b♭") for sign in signs)
+def _alteration(signs: str) -> int:
+    """Count sharps minus flats, also Unicode signs: the inverse of :func:`_accidentals`."""
+    return sum(1 if sign in "#♯" else -1 for sign in signs)
 
 
 def parse_name(text: str) -> Chord | None:
@@ -296,7 +297,7 @@ def _changes(score: Score, field: str) -> list[tuple[float, Any]]:
     whose field differs from that of the previous chord."""
     chords = chord_markers(score)
     rows = ((t, getattr(chords[text], field)) for t, text in score.markers if text in chords)
-    return [next(same) for _, same in groupby(rows, key=itemgetter(1))]
+    return [next(equal_rows) for _, equal_rows in groupby(rows, key=itemgetter(1))]
 
 
 def is_chart(score: Score) -> bool:
@@ -305,10 +306,8 @@ def is_chart(score: Score) -> bool:
 
 
 def chord_markers(score: Score) -> dict[str, Spelling]:
-    """Return the markers of ``score`` that are chord names or symbols: text -> chord.
-
-    If every symbol may also be a section name, such as "A" and "B", they are not taken as chords.
-    """
+    """Return the markers of ``score`` that are chord names or symbols: text -> chord. If every
+    symbol may also be a section name, such as "A" and "B", symbols are not taken as chords."""
     texts = {text for _, text in score.markers}
     chords = {text: chord for text in texts if (chord := parse_chord(text)) is not None}
     symbols = [text for text in chords if parse_name(text) is None]

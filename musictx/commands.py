@@ -31,9 +31,9 @@ class Command:
                 dataclass as its argument
     about       a sentence on what the command does
     examples    lines to try
-    positional  the option set by a word without "=" (a file name); "" for none
+    positional  the option that a word without "=" (a file name) sets; "" for none
     important   the dotted options in the short help, which also lists all options without a dot
-    synonyms    names of such a command in other programs; a user who types one gets a hint
+    synonyms    wrong names of the command for which the user gets a hint
     """
 
     name: str
@@ -53,13 +53,13 @@ class Command:
 
     def aliases(self) -> dict[str, str]:
         """Return {name on the command line: name in Python} where they differ (from: begin)."""
-        names = [(checks.cli_name(name, f), name) for name, f in checks.options(self.config)]
-        return {typed: name for typed, name in names if typed != name}
+        fields = dict(checks.options(self.config))
+        return {f.metadata["alias"]: name for name, f in fields.items() if f.metadata.get("alias")}
 
 
 @dataclass
-class NoOptions:
-    """The options of a command without any."""
+class NoOptions(checks.CheckedOptions):
+    """The options of a command that has none."""
 
 
 ALL_COMMANDS = (
@@ -240,20 +240,19 @@ ALL_COMMANDS = (
         examples=("musictx mcp", "musictx mcp out=~/composed read=~/midi"),
     ),
 )
-#: The commands by name, in order of use; those of components that are not installed are left out.
+#: Name -> command, in order of use; those of components that are not installed are left out.
 COMMANDS = {command.name: command for command in ALL_COMMANDS if registry.is_present(command.run)}
 
 
-#: Wrong command -> what to type instead, for hints, with the ``synonyms`` of all commands.
-SUGGESTIONS = {
+#: Wrong command -> what to type instead.
+SUGGESTIONS = {synonym: c.name for c in COMMANDS.values() for synonym in c.synonyms} | {
     "finetune": "train init=MODEL",
     "test": "evaluate split=test",
     "version": "--version",
     "models": "generate --help (it lists them)",
     "list": "generate --help (it lists them)",
 }
-SUGGESTIONS |= {synonym: c.name for c in COMMANDS.values() for synonym in c.synonyms}
-#: Groups of presets: those of ``train`` (composed by Hydra) and those of all other commands.
+#: Groups of options with presets: those of ``train``, and those of all other commands.
 GROUPS = ("corpus", "tokenizer", "model", "position", "optim", "trainer", "callbacks", "logger",
           "sampling", "experiment")  # fmt: skip
 OTHER_GROUPS = ("corpus", "tokenizer", "sampling")
@@ -267,9 +266,9 @@ def conf_dir() -> Path:
 
 
 def presets(group: str, folders: Iterable[Path] = ()) -> dict[str, Path]:
-    """Return the presets of a group of options as name -> YAML file, such as ``free`` and ``safe``
-    of sampling. Files in the user's ``folders`` replace those of the same name in ``conf/``, and
-    files in ``conf/`` those of optional components."""
+    """Return the presets of a group of options, such as ``free`` and ``safe`` of sampling: name ->
+    YAML file. Files in the user's ``folders`` replace those of the same name in ``conf/``; these
+    replace those of optional components."""
     files: dict[str, Path] = {}
     for root in reversed([*folders, conf_dir(), *registry.CONF]):
         for file in (root / group).rglob("*.yaml"):
@@ -278,7 +277,7 @@ def presets(group: str, folders: Iterable[Path] = ()) -> dict[str, Path]:
 
 
 def groups(command: str, folders: Iterable[Path] = ()) -> dict[str, list[str]]:
-    """Return the groups of options of ``command`` that have presets, with the presets' names."""
+    """Return the groups of options of ``command`` that have presets: group -> names of presets."""
     candidates = GROUPS if command == "train" else OTHER_GROUPS
     present = {name.partition(".")[0] for name in options_of(command)} | {"experiment"}
     return {group: sorted(presets(group, folders)) for group in candidates if group in present}
@@ -286,8 +285,8 @@ def groups(command: str, folders: Iterable[Path] = ()) -> dict[str, list[str]]:
 
 @cache
 def options_of(command: str) -> dict[str, dataclasses.Field]:
-    """Return every option of ``command`` by its dotted name, with those of all position schemes
-    and the parts of other options, such as ``limits.notes``."""
+    """Return every option of ``command``, dotted name -> field. Those of all position schemes, and
+    the parts of other options such as ``limits.notes``, are included."""
     options = dict(checks.options(COMMANDS[command].config))
     for scheme in SCHEMES.values() if "position" in options else ():
         for field in dataclasses.fields(scheme):
@@ -300,7 +299,7 @@ def options_of(command: str) -> dict[str, dataclasses.Field]:
 
 
 def free_form(command: str) -> list[str]:
-    """Return the options that are dicts with any keys, such as ``tokenizer.params``."""
+    """Return the names of options that are dicts with any keys, such as ``tokenizer.params``."""
     options = options_of(command).items()
     return [name for name, option in options if type_of(option).startswith("dict")]
 
@@ -322,8 +321,8 @@ def preset(group: str, name: str, folders: Iterable[Path] = ()) -> dict[str, Any
 def unknown_command(name: str) -> str:
     """Return the error message for a command that does not exist."""
     names = [*COMMANDS, "continue"]  # continue: an alias of generate
-    near = SUGGESTIONS.get(name.lower()) or next(
-        iter(difflib.get_close_matches(name.lower(), names, n=1)), None
-    )
-    hint = f"did you mean musictx {near}? The commands are" if near else "expected one of"
+    near = difflib.get_close_matches(name.lower(), names, n=1)
+    if suggestion := SUGGESTIONS.get(name.lower()):
+        near = [suggestion]
+    hint = f"did you mean musictx {near[0]}? The commands are" if near else "expected one of"
     return f"{shown(name)}: no such command; {hint} {', '.join(names)}"

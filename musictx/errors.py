@@ -8,6 +8,7 @@ and exits with the error's ``status``; a traceback means a bug in musictx.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 File = TypeVar("File")
@@ -42,7 +43,7 @@ class UserError(ValueError):
 
 
 class ConfigError(UserError):
-    """An invalid option; the message begins with its dotted name."""
+    """An invalid option. The message begins with its dotted name."""
 
 
 class WriteError(UserError):
@@ -58,12 +59,12 @@ class OutOfMemory(UserError):
 
 
 class NotNumbers(UserError, FloatingPointError):
-    """A model returned nan or infinity: its weights are damaged, or do not fit its options."""
+    """A model returned NaN or infinity: its weights are damaged, or do not fit its options."""
 
 
 class ReadError(UserError):
-    """A music file that cannot be read; ``reason`` is a short label for reports. Functions that
-    read bytes leave out the name of the file, which :func:`musictx.read` adds to the message."""
+    """A music file that cannot be read. ``reason`` is a short label for reports. Functions that
+    read bytes leave out the name of the file; :func:`musictx.read` adds it to the message."""
 
     def __init__(self, message: str, reason: str = "damaged") -> None:
         super().__init__(message)
@@ -78,13 +79,29 @@ class MusicXmlError(ReadError):
     """A document that cannot be read as MusicXML."""
 
 
+@contextmanager
+def memory_errors() -> Iterator[None]:
+    """Raise :class:`OutOfMemory` for the memory errors of Python, numpy, CUDA and torch."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        names = {kind.__name__ for kind in type(error).__mro__}
+        # torch on the CPU raises a plain RuntimeError.
+        is_memory = any(t in str(error) for t in ("can't allocate memory", "not enough memory"))
+        if not (is_memory or names & {"MemoryError", "OutOfMemoryError"}):
+            raise
+        raise OutOfMemory(
+            "not enough memory; smaller batches, fewer samples or workers, a shorter context or a "
+            "smaller model need less"
+        ) from error
+
+
 def each_file(
     files: Sequence[File], process: Callable[[File], Iterable[Result]], done: str
 ) -> Iterator[Result]:
     """Yield all results of ``process`` for each of ``files``. After a ``UserError`` in one of
-    several files, the others are still processed, and at the end one error lists all failures: "1
-    of 3 files not ``done``". Errors with another status, such as a full disk, are raised at once.
-    """
+    several files, the others are still processed. Then one error lists all failures: "1 of 3 files
+    not ``done``: ...". Errors with another status, such as a full disk, are raised at once."""
     errors = list[str]()
     for file in files:
         try:

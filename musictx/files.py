@@ -27,12 +27,12 @@ from musictx.errors import ReadError, UserError, WriteError, reason, shown
 PARTIAL_PREFIX = ".part-"
 #: Matches the ending of a file, but not the end of the name of a folder, such as .v2 or .11.
 FILE_ENDING = re.compile(r"\.(?!v\d)[a-z][a-z0-9]{1,8}", re.IGNORECASE)
-#: The maximal size of a JSON file in MB, and how deeply its values may be nested.
-JSON_MB, DEEPEST = 4, 100
+#: The maximal size of a JSON file in MB, and the maximal depth of lists and objects in it.
+JSON_MB, MAX_DEPTH = 4, 100
 
 
 def read_bytes(path: str | Path, megabytes: int, limit: str) -> bytes:
-    """Read the file ``path`` of at most ``megabytes``, a maximum that messages call ``limit``.
+    """Read the file ``path`` of at most ``megabytes``, a maximum with the name ``limit``.
 
     Raises :class:`ReadError` with the reason "cannot be opened" if it is not a file or cannot be
     read, and with "too large" if it is larger; then it is not read.
@@ -53,24 +53,23 @@ def read_bytes(path: str | Path, megabytes: int, limit: str) -> bytes:
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
-    """Read a JSON file that holds an object, within :data:`JSON_MB` and :data:`DEEPEST`. Raises
-    ``UserError`` for any other content."""
+    """Read a JSON file that contains an object, within :data:`JSON_MB` and :data:`MAX_DEPTH`.
+    Raises ``UserError`` for any other content."""
     data = read_bytes(path, JSON_MB, "the maximal size of a JSON file")
     try:
         value = json.loads(data)
-        for _ in leaves(value):  # checks the depth
-            pass
-    except (ValueError, RecursionError) as error:
-        too_deep = isinstance(error, RecursionError)
-        why = "it is nested too deeply" if too_deep else reason(error)
-        raise UserError(f"{path}: cannot be read: {why}") from None
+        largest(value)  # raises ValueError if it is nested too deeply
+    except RecursionError:
+        raise UserError(f"{path}: cannot be read: it is nested too deeply") from None
+    except ValueError as error:
+        raise UserError(f"{path}: cannot be read: {reason(error)}") from None
     if not isinstance(value, dict):
         raise UserError(f"{path}: expected entries by name; the file is damaged")
     return value
 
 
-def leaves(value: Any, depth: int = DEEPEST) -> Iterator[Any]:
-    """Yield all other values in nested lists and dicts. Raises ``ValueError`` below ``depth``."""
+def leaves(value: Any, depth: int = MAX_DEPTH) -> Iterator[Any]:
+    """Yield the values in nested lists and dicts. Raises ``ValueError`` below ``depth`` levels."""
     if not isinstance(value, (dict, list)):
         yield value
         return
@@ -86,6 +85,11 @@ def largest(value: Any) -> float:
     return max((n if n == n else float("inf") for n in numbers), default=0)
 
 
+def _hidden(path: Path) -> Path:
+    """Return a new hidden name next to ``path``."""
+    return path.parent / f"{PARTIAL_PREFIX}{uuid.uuid4().hex[:8]}-{path.name}"
+
+
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
     """Yield a hidden path in the folder of ``path``. The block must write a file there, which is
@@ -95,7 +99,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
     and an existing ``path`` stays. Raises :class:`WriteError` if the file cannot be written.
     """
     path = Path(path)
-    partial = path.with_name(f"{PARTIAL_PREFIX}{uuid.uuid4().hex[:8]}-{path.name}")
+    partial = _hidden(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield partial
@@ -126,9 +130,9 @@ def write_table(
 ) -> None:
     """Write ``rows`` as CSV with a header. Their keys that are not ``columns`` are left out."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    table = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
     write_text(path, text.getvalue())
 
 
@@ -138,8 +142,8 @@ def has_ending(out: str | Path, endings: Collection[str]) -> bool:
 
 
 def check_ending(out: str, endings: Sequence[str], more: str = "") -> None:
-    """Raise ``UserError`` if ``out`` has a file ending other than ``endings``, which the command
-    would take for the name of a new folder. ``more`` is appended to the message."""
+    """Raise ``UserError`` if ``out`` ends like a file, but with none of ``endings``: the command
+    would take it for a new folder. ``more`` is appended to the message."""
     is_valid = has_ending(out, endings) or Path(out).is_dir() or out.endswith(("/", os.sep))
     if not is_valid and FILE_ENDING.fullmatch(Path(out).suffix):
         raise UserError(
@@ -166,8 +170,8 @@ def check_writable(folder: str | Path, option: str) -> None:
 
 
 def cannot_write(what: str | Path, error: OSError) -> UserError:
-    """Return the error for an ``OSError`` while writing: a :class:`UserError` if the name is wrong
-    (a file instead of a folder or the reverse, or too long), else a :class:`WriteError`."""
+    """Return the exception for an ``OSError`` while writing ``what``: ``UserError`` if its name is
+    wrong (a file instead of a folder or the reverse, or too long), else :class:`WriteError`."""
     wrong_kind = isinstance(error, (FileExistsError, NotADirectoryError, IsADirectoryError))
     kind = UserError if wrong_kind or error.errno == errno.ENAMETOOLONG else WriteError
     return kind(f"{shown(what)}: cannot be written: {error.strerror or error}")
@@ -193,12 +197,12 @@ def atomic_folder(
         raise UserError(
             f"{folder}: there is something else in this folder; give an empty or new one"
         )
-    from filelock import FileLock  # import_class here, since help must be fast
+    from filelock import FileLock  # imported here, since help must be fast
 
-    for abandoned in folder.parent.glob(f"{PARTIAL_PREFIX}????????-*{glob.escape(folder.name)}"):
-        with suppress(OSError), FileLock(abandoned / ".lock", timeout=0):  # fails if it is in use
-            shutil.rmtree(abandoned, ignore_errors=True)
-    partial = folder.parent / f"{PARTIAL_PREFIX}{uuid.uuid4().hex[:8]}-{folder.name}"
+    for old_partial in folder.parent.glob(f"{PARTIAL_PREFIX}????????-*{glob.escape(folder.name)}"):
+        with suppress(OSError), FileLock(old_partial / ".lock", timeout=0):  # fails if it is in use
+            shutil.rmtree(old_partial, ignore_errors=True)
+    partial = _hidden(folder)
     new_parents = [parent for parent in folder.parents if not parent.exists()]
     lock = FileLock(partial / ".lock", timeout=0)  # the system releases it if the process ends
     try:
@@ -220,11 +224,11 @@ def atomic_folder(
 
 
 def _swap(new: Path, folder: Path) -> None:
-    """Replace ``folder`` with ``new``; an old one is deleted only after the new one is in place."""
+    """Rename ``new`` to ``folder``. An old folder is deleted after that."""
     if not folder.exists():
         new.rename(folder)
         return
-    old = folder.parent / f"{PARTIAL_PREFIX}{uuid.uuid4().hex[:8]}-old-{folder.name}"
+    old = _hidden(folder.with_name(f"old-{folder.name}"))
     folder.rename(old)
     try:
         new.rename(folder)

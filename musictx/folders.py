@@ -1,12 +1,23 @@
-"""List the files in folders in the order of their names. Symbolic links are followed."""
+"""List the files in folders in the order of their names. Symbolic links are followed.
+
+Also the names of the files of a model folder.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
+
+#: The files of a model folder; all but the last, which may be deleted or changed, are required.
+MODEL_FILES = ("model.safetensors", "config.json", "tokenizer.json", "CARD.md")
+
+
+def missing_files(names: Collection[str]) -> list[str]:
+    """Return the required files of a model folder that are not in ``names``."""
+    return [name for name in MODEL_FILES[:-1] if name not in names]
 
 
 class FileEntry(NamedTuple):
@@ -19,48 +30,55 @@ class FileEntry(NamedTuple):
     mtime_ns: int
 
 
-def walk(
-    root: str | Path, suffixes: tuple[str, ...], listed: set[str] | None = None
-) -> Iterator[FileEntry]:
-    """Yield the files in ``root`` and its subfolders that end in one of ``suffixes``, sorted by
-    name, one folder at a time. Unreadable folders and files are skipped, and names that begin with
-    a dot (on some disks macOS adds a ``._x.mid``, which is not MIDI, to x.mid).
+def walk(root: str | Path, suffixes: tuple[str, ...]) -> Iterator[FileEntry]:
+    """Yield the files in ``root`` and its subfolders that end in one of ``suffixes`` (lower case),
+    sorted by name, one folder at a time.
 
-    A link to a folder is followed unless the folder is in ``root`` or in a folder of ``listed``, so
-    that each folder is listed once, by its path without links if possible. ``listed`` are the real
-    paths of folders that are listed otherwise; ``root`` and the targets of links are added to it.
+    Folders that cannot be listed are skipped. So are names that begin with a dot: on some disks
+    macOS adds a ``._x.mid``, which is not MIDI, to x.mid. A link to a folder is followed unless the
+    folder is in ``root``, so that each folder is listed once, by its path without links if
+    possible.
     """
-    listed = set() if listed is None else listed
-    listed.add(os.path.realpath(root))
-    return _walk_subfolder(root, "", suffixes, listed, False)
+    return _walk_subfolder(root, "", suffixes, {os.path.realpath(root)}, in_link=False)
 
 
 def walk_several(roots: Mapping[Path, str], suffixes: tuple[str, ...]) -> Iterator[FileEntry]:
-    """Yield the files in several folders, each file once. ``roots`` maps a folder to a prefix for
-    the names of its files."""
-    listed = {os.path.realpath(root) for root in roots}
-    for root, prefix in roots.items():
-        for file in walk(root, suffixes, listed):
-            yield file._replace(name=prefix + file.name)
+    """Yield the files in several folders as :func:`walk` does, each folder once. ``roots`` maps a
+    folder to a prefix for the names of its files; folders within others are left out."""
+    outermost = outermost_folders(roots)
+    listed = set(outermost)
+    for root in outermost.values():
+        for file in _walk_subfolder(root, "", suffixes, listed, in_link=False):
+            yield file._replace(name=roots[root] + file.name)
+
+
+def outermost_folders(folders: Iterable[Path]) -> dict[str, Path]:
+    """Return the ``folders`` that are not within others, without duplicates: real path -> path."""
+    by_path = {os.path.realpath(folder): folder for folder in folders}
+    return {path: folder for path, folder in by_path.items() if not _is_below(path, by_path)}
 
 
 def _walk_subfolder(
     root: str | Path, subfolder: str, suffixes: tuple[str, ...], listed: set[str], in_link: bool
 ) -> Iterator[FileEntry]:
-    """Yield the files in ``subfolder`` of ``root``. ``in_link``: whether it was reached through a
-    link."""
+    """Yield the files in ``subfolder`` of ``root``.
+
+    listed   the real paths of the roots and of folders reached through links, which are added
+    in_link  whether ``subfolder`` was reached through a link
+    """
     try:
         with os.scandir(os.path.join(root, subfolder)) as iterator:
             entries = [entry for entry in iterator if not entry.name.startswith(".")]
     except OSError:
         return
     # With a "/" a folder is sorted like the names of its files: after "a.mid", before "a0.mid"
-    for name, entry in sorted((entry.name + "/" * _is_folder(entry), entry) for entry in entries):
+    by_name = {entry.name + ("/" if _is_folder(entry) else ""): entry for entry in entries}
+    for name, entry in sorted(by_name.items()):
         is_link = entry.is_symlink()
         if name.endswith("/"):
             if in_link or is_link:
                 target = os.path.realpath(entry.path)
-                if target in listed or (is_link and is_below(target, listed)):
+                if target in listed or (is_link and _is_below(target, listed)):
                     continue
                 listed.add(target)
             path = subfolder + name
@@ -76,11 +94,11 @@ def _walk_subfolder(
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     """Whether this is a folder or a link to a folder."""
-    is_link = entry.is_symlink()
-    return os.path.isdir(entry.path) if is_link else entry.is_dir(follow_symlinks=False)
+    # DirEntry.is_dir() raises OSError for a link that cannot be followed, os.path.isdir does not.
+    return os.path.isdir(entry.path) if entry.is_symlink() else entry.is_dir(follow_symlinks=False)
 
 
-def is_below(folder: str, parents: Collection[str]) -> bool:
+def _is_below(folder: str, parents: Collection[str]) -> bool:
     """Whether ``folder`` is in one of ``parents`` without a hidden folder between them. All are
     real paths."""
     path = Path(folder)

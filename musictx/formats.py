@@ -26,14 +26,15 @@ from musictx.notes import Score
 MIDI_SUFFIXES = (".mid", ".midi", ".kar", ".rmi")
 XML_SUFFIXES = (".mxl", ".musicxml", ".xml")
 SUFFIXES = MIDI_SUFFIXES + XML_SUFFIXES
+#: Endings of files that :func:`to_bytes` makes.
+MIDI_OUTPUTS, XML_OUTPUTS = (".mid", ".midi"), (".musicxml", ".xml")
 #: Endings of chord sheets. :func:`read` reads them, but corpora do not include them.
 CHORD_SUFFIXES = (".cho", ".chordpro", ".chopro", ".crd", ".pro", ".txt", ".html", ".irealb")
-
 #: Endings of recordings, which cannot be read.
 AUDIO_SUFFIXES = (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aif", ".aiff", ".wma")
 
-#: Called by :func:`read` as ``call(function, *arguments)``: runs the function that reads a file. It
-#: can be set to one that uses another process; then ``repairs`` may be lost.
+#: Called by :func:`read` as ``call(function, *arguments)``, runs the function that reads a file. It
+#: can be replaced by one that uses another process; then ``repairs`` may be lost.
 CALL: ContextVar[Callable[..., Score]] = ContextVar("call", default=lambda read, *args: read(*args))
 
 
@@ -50,7 +51,7 @@ def read(
              .mxl) or of a chord sheet (ChordPro, iReal Pro, ``| C | Am7 |``; its Score has no
              notes); the bytes of such a file, or a file object; a ``mido.MidiFile``, a
              ``pretty_midi.PrettyMIDI`` or a Score
-    limits   limits of memory and time for one file; by default those of ``Limits()``
+    limits   limits of memory and time for one file; ``None``: ``Limits()``
     repairs  a Counter to which this function adds the repairs of a damaged MIDI file (see
              :func:`musictx.midi.read`), and notation that is not played as written
     repeats  whether to play repeats, D.C. and D.S. in MusicXML and chord sheets
@@ -93,7 +94,7 @@ def read(
 
 def repairs_message(path: str | Path, repairs: Counter[str]) -> str:
     """Return a message with the ``repairs`` of :func:`read` in the file ``path``: notation that is
-    not played as written, or damage to a MIDI file. Empty without any besides open notes."""
+    not played as written, or damage to a MIDI file; "" if there are only notes left open."""
     kinds = [kind for kind in repairs if kind != "notes left open"]
     is_midi = str(path).lower().endswith(MIDI_SUFFIXES)
     problem = "damaged, read as far as possible" if is_midi else "not played as written"
@@ -103,17 +104,18 @@ def repairs_message(path: str | Path, repairs: Counter[str]) -> str:
 def _parse(
     data: bytes, path: Path | None, limits: Limits, repairs: Counter | None, repeats: bool
 ) -> Score:
-    """Read ``data``, the contents of the file ``path``; ``None``: they are not from a file."""
+    """Read ``data``, the content of the file ``path``; ``None`` if it is not from a file."""
     name = path.name.lower() if path else ""
     try:
-        if data[:4] not in (b"MThd", b"RIFF"):  # other packages are imported only for their files
-            is_xml, is_ireal = looks_like_xml(data), b"irealb" in data and b"<score-" not in data
+        if data[:4] not in (b"MThd", b"RIFF"):  # other readers are imported only if necessary
+            is_xml = looks_like_xml(data)
+            is_ireal = b"irealb" in data and b"<score-" not in data
             if "chords" in registry.READERS and (is_ireal or not is_xml):
                 sheets = registry.load(registry.READERS["chords"])
                 if is_ireal or name.endswith(CHORD_SUFFIXES) or sheets.is_chord_file(data):
                     return sheets.read(data, repeats=repeats, repairs=repairs)
             if is_xml or name.endswith(XML_SUFFIXES):
-                return _notation().read(data, limits=limits, repeats=repeats, repairs=repairs)
+                return _musicxml().read(data, limits=limits, repeats=repeats, repairs=repairs)
         if data[:4] != b"MThd" and (name.endswith(AUDIO_SUFFIXES) or data[8:12] == b"WAVE"):
             raise ReadError("a recording; transcribe it to MIDI first", "audio")
         from musictx import midi
@@ -123,8 +125,8 @@ def _parse(
         raise type(error)(f"{path or 'the given bytes'}: {error}", error.reason) from None
 
 
-def _notation() -> Any:
-    """Return the module that reads and writes MusicXML."""
+def _musicxml() -> Any:
+    """Return the module that reads and writes MusicXML, an optional component."""
     if "notation" not in registry.READERS:
         raise ReadError(f"MusicXML: {registry.READERS.missing_message('notation')}", "no reader")
     return registry.load(registry.READERS["notation"])
@@ -132,7 +134,7 @@ def _notation() -> Any:
 
 def has_notation(score: Score) -> bool:
     """Whether ``score`` is on a grid of beats, so that :func:`write` can write it as notation."""
-    return "notation" in registry.READERS and bool(_notation().has_notation(score))
+    return "notation" in registry.READERS and bool(_musicxml().has_notation(score))
 
 
 def _read_all(file: Any, limits: Limits) -> bytes:
@@ -140,31 +142,27 @@ def _read_all(file: Any, limits: Limits) -> bytes:
     if isinstance(file, io.TextIOBase):
         raise UserError("read: this file is open as text; open it in binary mode, open(path, 'rb')")
     megabytes = max(limits.midi_mb, limits.xml_mb)
-    data = bytearray()
+    max_bytes, data = megabytes * 1_000_000, bytearray()
     try:
-        while part := file.read(megabytes * 1_000_000 + 1 - len(data)):  # a pipe may return less
+        while part := file.read(max_bytes + 1 - len(data)):  # a pipe may return less than that
             data += part
     except (OSError, ValueError, TypeError) as error:
         raise ReadError(f"the file: cannot be read ({error})", "cannot be opened") from None
-    if len(data) > megabytes * 1_000_000:
+    if len(data) > max_bytes:
         raise ReadError(f"the file: larger than {megabytes} MB, see limits", "too large")
     return bytes(data)
 
 
 def _read_file(path: Path, limits: Limits, repairs: Counter | None, repeats: bool) -> Score:
     path = Path(os.path.expanduser(path))
-    is_xml = path.name.lower().endswith(XML_SUFFIXES) or looks_like_xml(_beginning(path))
+    is_xml = path.name.lower().endswith(XML_SUFFIXES)
+    with suppress(OSError):  # read_bytes raises it
+        if not is_xml and path.is_file():
+            with path.open("rb") as file:
+                is_xml = looks_like_xml(file.read(64))
     limit = "xml_mb" if is_xml else "midi_mb"
     data = read_bytes(path, getattr(limits, limit), f"limits.{limit}")
     return _parse(data, path, limits, repairs, repeats)
-
-
-def _beginning(path: Path) -> bytes:
-    with suppress(OSError):  # read_bytes raises it
-        if path.is_file():
-            with path.open("rb") as file:
-                return file.read(64)
-    return b""
 
 
 def looks_like_xml(data: bytes) -> bool:
@@ -181,12 +179,12 @@ def to_bytes(score: Any, suffix: str = ".mid") -> bytes:
         musictx.read(io.BytesIO(musictx.to_bytes(score)))
     """
     score = _as_score(score, "to_bytes")
-    if str(suffix) in (".mid", ".midi"):
+    if str(suffix) in MIDI_OUTPUTS:
         from musictx import midi
 
         return midi.to_bytes(score)
-    if str(suffix) in (".musicxml", ".xml"):
-        return _notation().to_bytes(score)
+    if str(suffix) in XML_OUTPUTS:
+        return _musicxml().to_bytes(score)
     raise UserError(f"suffix={shown(repr(suffix))}: expected .mid, .midi, .musicxml or .xml")
 
 
@@ -215,7 +213,7 @@ def write(score: Any, path: str | Path) -> Path:
         raise UserError(f"path={shown(repr(path))}: expected the name of a file, such as song.mid")
     path = Path(os.path.expanduser(path))
     suffix = path.suffix.lower()
-    if suffix in (".mid", ".midi", ".musicxml", ".xml"):
+    if suffix in MIDI_OUTPUTS + XML_OUTPUTS:
         write_bytes(path, to_bytes(score, suffix))
     else:
         writer(path)(score, path)
@@ -229,7 +227,7 @@ def writer(path: Path) -> Callable[..., Any]:
     function = registry.WRITERS.get(suffix)
     if function is None:
         xml = [".musicxml"] if "notation" in registry.READERS else []
-        *others, last = [".mid", ".midi", *xml, *registry.WRITERS]
+        *others, last = [*MIDI_OUTPUTS, *xml, *registry.WRITERS]
         raise UserError(
             f"{path}: cannot write {suffix or 'a name without ending'}; use {', '.join(others)} or "
             f"{last}"

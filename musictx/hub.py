@@ -1,16 +1,15 @@
 """Download and upload models of the Hugging Face hub, ``hf:USER/NAME@REVISION`` (extra ``hub``).
 
 Only the files of a model folder are downloaded, no code and no pickle, up to :data:`MOST_MB` in
-total. ``bundle.load`` then checks the folder like any other. The environment variables of
-the hub apply: ``HF_ENDPOINT``, ``HF_TOKEN``, ``HF_HOME`` for the cache, ``HF_HUB_OFFLINE`` to use
-only the cache.
+total. ``bundle.load`` then checks the folder like any other. The hub's environment variables apply:
+``HF_ENDPOINT``, ``HF_TOKEN``, ``HF_HOME`` (the cache), ``HF_HUB_OFFLINE`` (use only the cache).
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,8 @@ import yaml
 
 from musictx.errors import UserError, reason, shown
 from musictx.files import write_text
+from musictx.folders import MODEL_FILES, missing_files
 
-PREFIX = "hf:"
 _NAME = re.compile(r"hf:(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?", re.ASCII)
 #: The file that the hub shows as the page of a model.
 PAGE = "README.md"
@@ -27,12 +26,12 @@ PAGE = "README.md"
 MOST_MB = 4000
 
 
-def fetch(name: str, files: Sequence[str], missing: Callable[[Collection[str]], list[str]]) -> Path:
-    """Download the ``files`` of the model ``name`` unless they are in the cache; return the folder.
+def fetch(name: str) -> Path:
+    """Download the model ``name`` (``hf:USER/NAME@REVISION``) unless it is in the cache; return the
+    folder.
 
-    ``missing(names)`` returns the required files that are not among the ``names`` of files. Raises
-    ``UserError`` for a malformed name, if huggingface_hub is not installed, and, before the
-    download, if the hub does not have the model or it is too large.
+    Raises ``UserError`` for a malformed name, if huggingface_hub is not installed, and, before the
+    download, if the hub does not have the model or it is incomplete or too large.
     """
     match = _NAME.fullmatch(name)
     if match is None:
@@ -45,14 +44,14 @@ def fetch(name: str, files: Sequence[str], missing: Callable[[Collection[str]], 
             info = api.model_info(repository, revision=revision, files_metadata=True)
             revision = info.sha
             sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
-            if absent := missing(sizes):
+            if absent := missing_files(sizes):
                 raise UserError(f"{name}: not a model of musictx: {' and '.join(absent)} missing")
-            total = sum(size for file, size in sizes.items() if file in files)
+            total = sum(size for file, size in sizes.items() if file in MODEL_FILES)
             if total > MOST_MB * 10**6:
                 raise UserError(f"{name}: {total / 1e6:,.0f} MB, more than the {MOST_MB:,} allowed")
         return Path(
             hub.snapshot_download(
-                repository, revision=revision, endpoint=endpoint, allow_patterns=list(files)
+                repository, revision=revision, endpoint=endpoint, allow_patterns=list(MODEL_FILES)
             )
         )
     except UserError:
@@ -67,7 +66,7 @@ def write_page(folder: Path, card: Mapping[str, Any]) -> None:
     licence, corpus = str(card.get("licence", "")), card.get("corpus")
     identifiers = {"CC BY-NC-SA 4.0": "cc-by-nc-sa-4.0", "MIT": "mit", "Apache": "apache-2.0"}
     metadata = {
-        "license": next((i for words, i in identifiers.items() if words in licence), "other"),
+        "license": next((key for name, key in identifiers.items() if name in licence), "other"),
         "library_name": "musictx",
         "tags": ["music", "midi", "music-transformer", "music-generation"],
     }
@@ -78,21 +77,24 @@ def write_page(folder: Path, card: Mapping[str, Any]) -> None:
     write_text(folder / PAGE, f"---\n{yaml.safe_dump(metadata, sort_keys=False)}---\n{text}")
 
 
-def push(folder: Path, repository: str, files: Sequence[str], private: bool) -> str:
-    """Upload ``files`` of ``folder`` to the model ``repository``, which is created if necessary.
-    Return its URL. Raises ``UserError`` if the upload fails."""
-    if _NAME.fullmatch(PREFIX + repository) is None or "@" in repository:
+def push(folder: Path, repository: str, *, private: bool) -> str:
+    """Upload a model folder and its page to the model ``repository`` (USER/NAME), which is created
+    if necessary. Return its URL. Raises ``UserError`` if the upload fails."""
+    if _NAME.fullmatch(f"hf:{repository}") is None or "@" in repository:
         raise UserError(f"{shown(repository)}: expected USER/NAME")
     api = _hub(repository).HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     try:
         address = api.create_repo(repository, private=private, exist_ok=True)
-        api.upload_folder(repo_id=repository, folder_path=folder, allow_patterns=list(files))
+        api.upload_folder(
+            repo_id=repository, folder_path=folder, allow_patterns=[*MODEL_FILES, PAGE]
+        )
     except Exception as error:  # as in fetch
         raise UserError(f"{repository}: cannot be uploaded ({reason(error)})") from error
     return str(address)
 
 
 def _hub(name: str) -> Any:
+    """Return the module huggingface_hub."""
     try:
         import huggingface_hub
     except ImportError:

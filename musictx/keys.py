@@ -27,6 +27,7 @@ _CENTRED = np.array(
 #: Semitones above the tonic: major, and harmonic minor (natural minor scales are those of their
 #: relative majors).
 _MAJOR, _MINOR = (0, 2, 4, 5, 7, 9, 11), (0, 2, 3, 5, 7, 8, 11)
+#: (24, 12) bool: the pitch classes of the twelve major scales, then of the minor ones.
 _SCALES = np.array(
     [[(p - key) % 12 in mode for p in range(12)] for mode in (_MAJOR, _MINOR) for key in range(12)]
 )
@@ -43,25 +44,25 @@ class Key(NamedTuple):
 
 
 #: Added to the correlation of a melody with a key if its last note is the tonic.
-_HOME = 0.2
+_LAST_NOTE_BONUS = 0.2
 
 
 def of_melody(pitches: np.ndarray) -> Key | None:
     """Return the key of a melody (T,), -1 = silence; ``None`` if there is no note. It is that of
-    :func:`estimate`, but keys on the last note are preferred, since a single line has little
+    :func:`estimate`, but the last note is preferred as the tonic, since a single line gives little
     evidence."""
-    return estimate(pitches[:, None], home=_HOME)
+    return estimate(pitches[:, None], last_note_bonus=_LAST_NOTE_BONUS)
 
 
-def estimate(pitches: np.ndarray, *, home: float = 0.0) -> Key | None:
+def estimate(pitches: np.ndarray, *, last_note_bonus: float = 0.0) -> Key | None:
     """Return the key of a piece (T, voices), -1 = silence; ``None`` if nothing sounds.
 
     It is the key whose profile correlates best with the number of steps of each pitch class in the
     whole piece (Krumhansl & Schmuckler; Krumhansl 1990, chapter 4). Ties go to the key with the
     smallest distance above the lowest note of the last chord, so that a transposed piece has the
     transposed key. For about four in five chorales the tonic is the root of the last chord; for
-    most others it is a fifth away. ``home`` is added to the correlation of keys on the lowest note
-    of the last chord.
+    most others it is a fifth away. ``last_note_bonus`` is added to the correlation of keys on the
+    lowest note of the last chord.
     """
     sounding = pitches[pitches >= 0]
     if not len(sounding):
@@ -71,7 +72,7 @@ def estimate(pitches: np.ndarray, *, home: float = 0.0) -> Key | None:
     weights = np.bincount((sounding - origin) % 12, minlength=12).astype(float)
     centred = weights - weights.mean()
     fits = _CENTRED @ centred / max(float(np.linalg.norm(centred)), 1e-9)
-    fits[: len(_PROFILES)] += home
+    fits[: len(_PROFILES)] += last_note_bonus
     best = int(np.argmax(fits > fits.max() - 1e-9))  # the first of equal correlations
     return Key((origin + best // len(_PROFILES)) % 12, list(_PROFILES)[best % len(_PROFILES)])
 
@@ -88,14 +89,14 @@ def best_scale(score: Score) -> np.ndarray:
 
 
 def key_of(score: Score) -> tuple[int, bool]:
-    """Return the pitch class of the tonic of :func:`best_scale`, and whether it is minor."""
-    minor, keynote = divmod(int((_SCALES @ _counts(score)).argmax()), 12)
-    return keynote, bool(minor)
+    """Return (pitch class of the tonic, whether it is minor) of :func:`best_scale`."""
+    number = int((_SCALES @ _counts(score)).argmax())
+    return number % 12, number >= 12
 
 
 def scale_consistency(score: Score) -> float:
     """Return the share of notes in :func:`best_scale`: nan if there are none, 1 for one note, 7/12
     if all pitch classes are equally frequent."""
     counts = _counts(score)
-    inside = counts[best_scale(score)].sum()
-    return float(inside / counts.sum()) if counts.sum() else np.nan
+    in_scale = counts[best_scale(score)].sum()
+    return float(in_scale / counts.sum()) if counts.sum() else np.nan

@@ -1,4 +1,4 @@
-"""Callable packages: ``musictx.render(...)`` as well as ``musictx.render.pianoroll``."""
+"""Packages that can be called: ``musictx.render(...)`` as well as ``musictx.render.pianoroll``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class _CallablePackage(ModuleType):
 
 
 def make_callable(name: str, module: str) -> None:
-    """Make the package ``name`` callable, as the function of the same name in ``module``: when
-    Python imports the package, it sets ``musictx.NAME`` to it, which hides the function."""
+    """Let the package ``name`` be called like the function of the same name in ``module``, which it
+    hides: Python sets ``musictx.NAME`` to the package when it imports it."""
     package = sys.modules[name]
     package.__class__ = _CallablePackage
     package.function_module = module  # type: ignore[attr-defined]

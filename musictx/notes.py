@@ -47,24 +47,21 @@ PEDAL = np.dtype([("time", "f8"), ("value", "u1"), ("track", "u2")])
 #: A key signature from ``time`` (seconds) on: sharps, -7..7 (negative: flats), and whether minor.
 KEY = np.dtype([("time", "f8"), ("sharps", "i1"), ("minor", "?")])
 
-#: The columns of a Score, their dtypes and the fields by which they are sorted.
-_COLUMNS = {
-    "notes": (NOTE, "start"),
-    "pedals": (PEDAL, "time"),
-    "tempos": (TEMPO, "time"),
-    "meters": (METER, "time"),
-    "keys": (KEY, "time"),
-}
-#: The columns whose rows are in force until the next row.
+#: The columns of a Score and their dtypes. Rows are sorted by their times.
+_COLUMNS = {"notes": NOTE, "pedals": PEDAL, "tempos": TEMPO, "meters": METER, "keys": KEY}
+#: The columns whose rows apply until the next row.
 MARKS = ("tempos", "meters", "keys")
 
 
 def _column(name: str, values: np.ndarray | Iterable[tuple]) -> np.ndarray:
-    """Return a read-only copy of ``values`` as the column ``name``, stably sorted by its key."""
-    dtype, key = _COLUMNS[name]
+    """Return a read-only copy of ``values`` as the column ``name``, stably sorted. Raises
+    ``UserError`` for values or times that the column cannot have."""
+    dtype, time = _COLUMNS[name], "start" if name == "notes" else "time"
     rows = values if getattr(values, "dtype", None) == dtype else _rows(name, values)
     array = np.array(rows, dtype=dtype).reshape(-1)
-    array = sorted_by(array, array[key])
+    if not np.all(np.isfinite(array[time])) or np.any(array[time] < 0):
+        raise UserError(f"{name}: {time} must be finite and not negative")
+    array = sorted_by(array, array[time])
     array.setflags(write=False)
     return array
 
@@ -72,12 +69,11 @@ def _column(name: str, values: np.ndarray | Iterable[tuple]) -> np.ndarray:
 def _rows(name: str, values: Any) -> list[tuple]:
     """Return ``values`` as a list of tuples. Raises ``UserError`` for a tuple with a value that the
     dtype of the column ``name`` cannot represent."""
-    dtype, _ = _COLUMNS[name]
+    dtype = _COLUMNS[name]
     expected = f"expected tuples of {', '.join(dtype.names or ())}"
     if not isinstance(values, Iterable) or isinstance(values, (str, bytes, Mapping)):
         raise UserError(f"{name}={shown(values)}: {expected}")
     rows = np.atleast_1d(values).tolist() if isinstance(values, np.ndarray) else list(values)
-
     for number, row in enumerate(rows):
         try:
             stored = np.array(row, dtype).tolist() if isinstance(row, tuple) else ()
@@ -90,7 +86,7 @@ def _rows(name: str, values: Any) -> list[tuple]:
 
 
 def _is_mark(row: Any) -> bool:
-    """Return whether ``row`` is (time, text): a marker or a syllable."""
+    """Whether ``row`` is (time, text): a marker or a syllable."""
     if not isinstance(row, tuple | list) or len(row) != 2:
         return False
     is_number = isinstance(row[0], int | float | np.number)
@@ -103,17 +99,17 @@ def sort_order(*columns: np.ndarray) -> np.ndarray:
     The result equals ``np.lexsort(columns[::-1])``. If a row fits into 62 bits, each row is packed
     into one number and these are sorted, which is several times as fast for nearly sorted columns.
     """
-    code = np.zeros(len(columns[0]), np.int64)
-    codes = 1
+    packed = np.zeros(len(columns[0]), np.int64)
+    possible = 1  # the number of different values that ``packed`` may have
     for column in columns:
         low, high = (int(column.min()), int(column.max())) if len(column) else (0, 0)
-        codes *= high - low + 1
-        if codes > 2**62:
+        possible *= high - low + 1
+        if possible > 2**62:
             return np.lexsort(columns[::-1])
-        code *= high - low + 1
-        code += column.astype(np.int64) - low
+        packed *= high - low + 1
+        packed += column.astype(np.int64) - low
     # numpy sorts 16-bit integers by radix sort, which is faster.
-    return np.argsort(code.astype(np.uint16) if codes <= 2**16 else code, kind="stable")
+    return np.argsort(packed.astype(np.uint16) if possible <= 2**16 else packed, kind="stable")
 
 
 def sorted_by(table: np.ndarray, key: np.ndarray) -> np.ndarray:
@@ -127,9 +123,9 @@ def sorted_by(table: np.ndarray, key: np.ndarray) -> np.ndarray:
 class Score:
     """A piece of music, an immutable value.
 
-    notes     dtype :data:`NOTE`, sorted by start. The order of notes with equal starts is kept,
-              since token ids depend on it
-    pedals    dtype :data:`PEDAL`, sorted by time; empty if there are none, or if note lengths
+    notes     dtype :data:`NOTE`, sorted by start. Notes of one start stay in their order, on which
+              token ids depend
+    pedals    dtype :data:`PEDAL`, sorted by time; empty if there are none, or if note ends
               include them (:mod:`musictx.pedal`)
     tempos    dtype :data:`TEMPO`. They do not affect the times of notes, which are in seconds
     meters    dtype :data:`METER`
@@ -139,13 +135,12 @@ class Score:
     markers   (time, text) of markers of MIDI files and chord symbols of notation, sorted by time
     lyrics    (time, syllable), sorted by time
     title, composer    the headings of notation; "" if there are none
-    ticks_per_quarter  the grid of MIDI files that are written, along ``tempos`` (the first tempo
-              holds from the beginning; 120 bpm if there is none); 0 for no grid
+    ticks_per_quarter  the resolution of the MIDI file to write, for ticks along ``tempos`` (the
+              first tempo holds from the beginning; 120 bpm if there is none); 0: milliseconds
     pulse     the beats and bars of the music if they are not those of ``tempos`` and ``meters``,
               estimated by :mod:`musictx.grid`; not written to files
-    file      the bytes of the MIDI file from which the piece was read; b"" if there is none.
-              Changes are written into this file (:mod:`musictx.midi.edit`). :meth:`shifted` drops
-              it
+    file      the bytes of the MIDI file from which the piece was read, into which changes are
+              written (:mod:`musictx.midi.edit`); b"" without one, and after :meth:`shifted`
 
     Arrays (or iterables of tuples) are copied, sorted and made read-only. Scores are equal if their
     five arrays are equal. Raises :class:`UserError` for times that are negative or not finite, for
@@ -168,11 +163,8 @@ class Score:
     file: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
-        for name, (_, key) in _COLUMNS.items():
-            array = _column(name, getattr(self, name))
-            if not np.all(np.isfinite(array[key])) or np.any(array[key] < 0):
-                raise UserError(f"{name}: {key} must be finite and not negative")
-            object.__setattr__(self, name, array)
+        for name in _COLUMNS:
+            object.__setattr__(self, name, _column(name, getattr(self, name)))
         notes = self.notes
         if not np.all(np.isfinite(notes["end"])) or np.any(notes["end"] < notes["start"]):
             raise UserError("notes: end must be finite and not before start")
@@ -232,7 +224,7 @@ class Score:
 
     def with_notes(self, notes: np.ndarray | Iterable[tuple]) -> Score:
         """Return a copy of this piece with other notes."""
-        return replace(self, notes=_column("notes", notes))
+        return replace(self, notes=notes)  # type: ignore[arg-type]
 
     def shifted(self, seconds: float) -> Score:
         """Return a copy with everything ``seconds`` later. Marks and pedals before 0 move to 0.
@@ -290,7 +282,7 @@ Result = TypeVar("Result")
 
 
 def cached(function: Callable[[Score], Result]) -> Callable[[Score], Result]:
-    """Decorate ``function`` so that its result is stored in the Score, which is immutable."""
+    """Decorate ``function`` so that its result is cached in the Score, which is immutable."""
     name = f"{function.__module__}.{function.__name__}"
 
     @wraps(function)
@@ -311,17 +303,17 @@ def until(score: Score, seconds: float) -> Score:
 
 def top_notes(start: np.ndarray, stop: np.ndarray, pitch: np.ndarray) -> np.ndarray:
     """Return (n,) bool: whether no higher note sounds when a note begins, so that a listener hears
-    it as the melody."""
+    it as the melody. The columns of the notes are (n,)."""
     sounds = (start[:, None] <= start) & (stop[:, None] > start)  # (note, onset)
     return np.logical_not((sounds & (pitch[:, None] > pitch)).any(0))
 
 
 def skyline(score: Score) -> np.ndarray:
-    """Return (n,) bool: whether a note is one of the :func:`top_notes`; drums are left out."""
-    line = ~score.notes["drum"]
-    notes = score.notes[line]
-    line[line] = top_notes(notes["start"], notes["end"], notes["pitch"])
-    return line
+    """Return (n,) bool: whether a note is one of the :func:`top_notes` among all but drums."""
+    is_top = ~score.notes["drum"]
+    notes = score.notes[is_top]
+    is_top[is_top] = top_notes(notes["start"], notes["end"], notes["pitch"])
+    return is_top
 
 
 def pitched(score: Score) -> np.ndarray:

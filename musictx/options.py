@@ -1,9 +1,9 @@
 """Convert the options of a command (command-line words, JSON or Python arguments) to its checked
 dataclass, and back to words.
 
-The dataclasses of ``config/`` declare each option once. All configurations are made by
-:func:`make_config`, so a request has the same meaning on the command line, in Python, in the studio
-and in MCP. Neither Hydra nor torch is imported here, so that a mistake is reported at once.
+The dataclasses of ``config/`` declare each option once, and :func:`make_config` makes all
+configurations. So an option has the same meaning on the command line, in Python, in the studio and
+in MCP. Neither Hydra nor torch is imported here, so that a mistake is reported at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache, reduce
+from functools import reduce
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -38,46 +38,49 @@ def make_config(
     without: Collection[str] = (),
     folders: Sequence[Path] = (),
 ) -> Any:
-    """Return the checked dataclass of ``command`` for ``options``, a dict of values by name.
+    """Return the checked dataclass of ``command`` with ``options``, {name: value}.
 
-    A name may be dotted (``sampling.key``) or short (``key``). ``sampling`` itself may be a dict, a
-    dataclass, or the name of a preset in ``conf/`` or in one of the user's ``folders``; single
-    options override its entries. A value may be text, as on the command line. Options that the
-    caller does not offer, ``without``, are refused. Raises :class:`ConfigError`, which names the
-    wrong option.
+    A name may be dotted (``sampling.key``) or short (``key``). The value of a group of options,
+    such as ``sampling``, is a dict, a dataclass, or the name of a preset in ``conf/`` or in one of
+    the user's ``folders``; single options override its entries. Any value may be text, as on the
+    command line.
+
+    Raises :class:`ConfigError` naming the option for a wrong name or value, and for the options
+    ``without``, which the caller does not offer.
     """
     values: dict[str, Any] = {}
-    group_names, free, fields = _group_names(command), free_form(command), options_of(command)
+    free, fields = free_form(command), options_of(command)
+    group_names = {option.rpartition(".")[0] for option in fields} - {"", *free}
     for name in options:
         if name.partition(".")[0] in without:
             raise ConfigError(f"{name}: no such option here, only of musictx {command}")
+    # Groups come first, so that single options override their entries.
     settings = sorted(options.items(), key=lambda item: item[0] not in group_names)
     while settings:
         name, value = settings.pop(0)
         has_entries = isinstance(value, Mapping | checks.CheckedOptions)
         option = name if has_entries and name in group_names else full_name(command, name)
-        if option in group_names:  # replace it by its entries
+        if option in group_names:
             entries = _entries(command, option, value, folders).items()
-            settings[:0] = [(f"{option}.{entry}", inner) for entry, inner in entries]
+            settings = [*((f"{option}.{entry}", inner) for entry, inner in entries), *settings]
             continue
         if outer := next((o for o in free if option.startswith(f"{o}.")), None):
             option, name, value = outer, outer, {option.removeprefix(f"{outer}."): value}
         elif option not in fields:
             raise ConfigError(unknown_option(command, name))
         value = convert(name, fields[option], value)
-        if fields[option].metadata["path"]:
-            check_path(name, fields[option], value)
-        if option in free:  # a dict changes only its own keys
+        check_path(name, fields[option], value)
+        if option in free:  # keys that the dict does not name keep their values
             value = checks.default_of(fields[option]) | values.get(option, {}) | value
         values[option] = value
-    return _assembled(COMMANDS[command].config, values)
+    return _assemble(COMMANDS[command].config, values)
 
 
 def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
-    """Return the ``words`` of a command line as name -> text, for :func:`make_config`.
+    """Return the ``words`` of a command line as {name: text}, for :func:`make_config`.
 
-    Each word is ``name=value`` or the name of a file or folder. A value may be in quotes; ``null``
-    without quotes is None. Raises :class:`ConfigError` for a word that is neither.
+    Each word is ``name=value`` or the name of a file or folder; :class:`ConfigError` is raised for
+    any other. A value may be in quotes; ``null`` without quotes is None.
     """
     options: dict[str, Any] = {}
     files: list[str] = []
@@ -93,7 +96,7 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
         elif (full := full_name(command, name)) not in free and is_option_or_part(full, free):
             options[name] = _yaml(name, text)
         else:
-            # Last, so that it counts even if an earlier word sets the option by another name.
+            # The last word counts, even if an earlier one sets the option by another name.
             options.pop(name, None)
             options[name] = None if text == "null" else QUOTED.sub(r"\2", text)
     if not files:
@@ -116,8 +119,8 @@ def refuse_duplicate(positional: str, files: Sequence[str], words: Sequence[str]
 
 
 def is_file(command: str, word: str, more: Collection[str] = ()) -> bool:
-    """Return whether a word of a command line names a file or folder, rather than an option of
-    ``command`` or one of the options ``more``. A word with "=" is a file only if it exists."""
+    """Whether a word of a command line names a file or folder, and not an option of ``command`` or
+    one of the options ``more``. A word with "=" is a file only if it exists."""
     name, equals, _ = word.partition("=")
     name = full_name(command, name.lstrip("+~"))
     names = [*options_of(command), *groups(command), *more]
@@ -126,8 +129,8 @@ def is_file(command: str, word: str, more: Collection[str] = ()) -> bool:
 
 
 def words(command: str, config: Any) -> list[str]:
-    """Return the words after ``musictx COMMAND`` that result in ``config``: all values that are not
-    the default. This is the inverse of :func:`parse` and :func:`make_config`."""
+    """Return the words after ``musictx COMMAND`` that result in ``config``: one for each value that
+    is not the default. This is the inverse of :func:`parse` and :func:`make_config`."""
     defaults, fields = type(config)(), options_of(command)
     files, options = [], []
     for name, field in fields.items():
@@ -192,21 +195,19 @@ def _similar_by_help(command: str, typed: Sequence[str]) -> list[str]:
     if named := [name for name in helps if name.rpartition(".")[2] in typed]:
         return named
     stems = [rf"\b{re.escape(word.removesuffix('s'))}" for word in typed if len(word) > 2]
-    hits = {name: sum(bool(re.search(s, text)) for s in stems) for name, text in helps.items()}
-    for names in ([n for n in hits if "." not in n], [n for n in hits if "." in n]):
-        if most := max((hits[name] for name in names), default=0):
-            return [name for name in names if hits[name] == most]
-    return []
+    counts = {name: sum(bool(re.search(s, text)) for s in stems) for name, text in helps.items()}
+    ranks = {name: ("." not in name, count) for name, count in counts.items() if count}
+    return [name for name, rank in ranks.items() if rank == max(ranks.values())]
 
 
 def check_path(name: str, field: dataclasses.Field, value: Any) -> None:
-    """Check ``value``, the path of the option ``name``. Raises :class:`ConfigError` for an input
+    """Check ``value`` if the option ``name`` is a path. Raises :class:`ConfigError` for an input
     that is no file, folder, or example or model that comes with musictx, and :class:`UserError`
     for a new file that cannot be written."""
     kind = field.metadata["path"]
     if kind == "out" and value is not None and not os.path.exists(value):
         check_writable(value, name)  # for existing files, the command checks it
-    if kind == "out" or types_of(field)[0] != "str" or value is None:
+    if kind in ("", "out") or types_of(field)[0] != "str" or value is None:
         return
     included = {"examples": shipped.examples, "models": shipped.models}.get(kind, dict)()
     for path in value if isinstance(value, list) else [value]:
@@ -218,14 +219,14 @@ def check_path(name: str, field: dataclasses.Field, value: Any) -> None:
 
 
 def is_option_or_part(name: str, options: Collection[str]) -> bool:
-    """Return whether ``name`` is one of ``options`` or a part of one, as ``tokenizer.params.x`` is
-    a part of ``tokenizer.params``."""
+    """Whether ``name`` is one of ``options`` or a part of one, as ``tokenizer.params.x`` is a part
+    of ``tokenizer.params``."""
     return name in options or any(name.startswith(f"{option}.") for option in options)
 
 
 def _entries(command: str, group: str, value: Any, folders: Sequence[Path]) -> Mapping[str, Any]:
-    """Return the options in the ``value`` of a group: a dict, a dataclass, the name of a preset, or
-    None (no options)."""
+    """Return {option: value} of a ``group``, whose ``value`` is a dict, a dataclass, the name of a
+    preset, or None (no options)."""
     presets = groups(command, folders).get(group, [])
     if isinstance(value, str):
         value = preset(group, value, folders) if value in presets else parse_brackets(value)
@@ -233,28 +234,20 @@ def _entries(command: str, group: str, value: Any, folders: Sequence[Path]) -> M
         value = vars(value)
     if not isinstance(value, Mapping | None):
         more = f", or one of {', '.join(presets)}" if presets else ""
-        raise ConfigError(f"{group}={shown(value)}: expected values by their names{more}")
+        raise ConfigError(f"{group}={shown(value)}: expected {{name: value, ...}}{more}")
     return value or {}
 
 
-@cache
-def _group_names(command: str) -> set[str]:
-    """Return the dotted names of the groups of options, such as ``sampling`` or ``limits``: each
-    is one dataclass."""
-    groups_and_dicts = {option.rpartition(".")[0] for option in options_of(command)} - {""}
-    return groups_and_dicts.difference(free_form(command))
-
-
-def _assembled(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:
-    """Return an object of the dataclass ``config`` with those ``values`` whose names have the
-    ``prefix``."""
+def _assemble(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:
+    """Create the dataclass ``config`` with those ``values`` whose dotted names have the ``prefix``,
+    and with defaults for all other fields."""
     arguments = {}
     for field in dataclasses.fields(config):
         name = f"{prefix}{field.name}"
         if name in values:
             arguments[field.name] = values[name]
         elif dataclasses.is_dataclass(field.default_factory):
-            arguments[field.name] = _assembled(field.default_factory, values, f"{name}.")
+            arguments[field.name] = _assemble(field.default_factory, values, f"{name}.")
     return config(**arguments)
 
 
@@ -268,7 +261,7 @@ def _yaml(name: str, text: str) -> Any:
 
 
 def _as_typed(value: Any) -> str:
-    """Write ``value`` as on a command line."""
+    """Return ``value`` as the user would type it."""
     if isinstance(value, str):
         return f"'{value}'" if value == "null" or QUOTED.fullmatch(value) else value
     if isinstance(value, list | dict):

@@ -19,7 +19,7 @@ def match_note_offs(key: np.ndarray, is_onset: np.ndarray) -> tuple[np.ndarray, 
     n = len(key)
     order = sort_order(key)
     step = np.where(is_onset[order], 1, -1)
-    is_first = np.ones(n, bool)
+    is_first = np.ones(n, bool)  # whether an event is the first of its key
     is_first[1:] = key[order][1:] != key[order][:-1]
     group = np.cumsum(is_first) - 1
     # The balance before each event: the note-ons minus the note-offs of its key so far.
@@ -28,16 +28,16 @@ def match_note_offs(key: np.ndarray, is_onset: np.ndarray) -> tuple[np.ndarray, 
     # A note-off has no sounding note if the balance is at its minimum so far. (Each group is
     # shifted below the previous one, so that one running minimum serves all groups.)
     depth = group * (2 * n + 1)
-    without_note = (step < 0) & (balance == np.minimum.accumulate(balance - depth) + depth)
+    is_unpaired = (step < 0) & (balance == np.minimum.accumulate(balance - depth) + depth)
     # The other events are paired by rank: the k-th note-on of a key with its k-th note-off.
-    on, off = step > 0, (step < 0) & ~without_note
-    on_codes, off_codes = (group[rows] * n + _rank(group[rows]) for rows in (on, off))
-    off_codes, offs = np.append(off_codes, -1), np.append(order[off], -1)
+    is_on, is_off = step > 0, (step < 0) & ~is_unpaired
+    on_codes, off_codes = (group[rows] * n + _rank(group[rows]) for rows in (is_on, is_off))
+    off_codes, offs = np.append(off_codes, -1), np.append(order[is_off], -1)
     index = np.searchsorted(off_codes[:-1], on_codes)
-    ends = np.where(off_codes[index] == on_codes, offs[index], -1)
-    begins = order[on]
-    ascending = np.argsort(begins)
-    return begins[ascending], ends[ascending]
+    note_offs = np.where(off_codes[index] == on_codes, offs[index], -1)
+    note_ons = order[is_on]
+    ascending = np.argsort(note_ons)
+    return note_ons[ascending], note_offs[ascending]
 
 
 def _rank(group: np.ndarray) -> np.ndarray:

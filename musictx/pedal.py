@@ -48,21 +48,21 @@ def _sounding_ends(notes: np.ndarray, pedals: np.ndarray, last: float) -> np.nda
     ``last`` is the end of the piece; all times are seconds.
     """
     # The state of the pedal after each movement, then only the movements that change the state.
-    first = np.flatnonzero(np.diff(pedals["time"], prepend=-1.0))
+    first = np.flatnonzero(np.diff(pedals["time"], prepend=-1.0))  # movement at each time
     down = ~np.logical_or.reduceat(pedals["value"] < DOWN, first)
-    changed = np.flatnonzero(np.diff(down, prepend=False))
-    if not len(changed):
+    changes = np.flatnonzero(np.diff(down, prepend=False))
+    if not len(changes):
         return notes["end"]
-    times, down = pedals["time"][first[changed]], down[changed]
+    times, down = pedals["time"][first[changes]], down[changes]
     ups = times[~down]
 
     def is_down(moments: np.ndarray) -> np.ndarray:
-        change = np.searchsorted(times, moments, side="right") - 1
-        return (change >= 0) & down[change]
+        latest_change = np.searchsorted(times, moments, side="right") - 1
+        return (latest_change >= 0) & down[latest_change]
 
-    released = notes["end"]
-    next_up = np.append(ups, last)[np.searchsorted(ups, released, side="right")]
-    ends = np.where(is_down(released), next_up, released)
+    releases = notes["end"]
+    next_up = np.append(ups, last)[np.searchsorted(ups, releases, side="right")]
+    ends = np.where(is_down(releases), next_up, releases)
     # For each note, find the next note of its pitch that begins with the pedal down, by one binary
     # search over (pitch, moment) packed into one integer.
     starts = notes["start"]

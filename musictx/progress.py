@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, otherwise a line from time to time."""
+"""Progress of long operations: a bar on a terminal, otherwise a line from time to time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from contextvars import ContextVar
 
 from tqdm import tqdm
 
-#: The least number of seconds between two lines, and before the first.
+#: The minimum number of seconds between two lines, and before the first.
 INTERVAL = 15.0
 
-#: Called at each step with (name of the work, done, total or ``None``). An exception ends the work.
+#: Called at each step with (what is done, amount done, total or ``None``). An exception stops it.
 Listener = Callable[[str, float, float | None], None]
 #: If set, the listener is called instead of printing.
 LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
@@ -22,11 +22,8 @@ LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 @contextmanager
 def progress(what: str, unit: str, total: float | None = None) -> Iterator[Callable[..., None]]:
     """Yield a function ``update(done, total=total)`` that shows the progress of ``what``, counted
-    in ``unit`` (a plural: "windows").
-
-    On a terminal it moves a bar, which disappears at the end. Otherwise it prints a line for logs
-    at most every :data:`INTERVAL` seconds.
-    """
+    in ``unit`` (a plural: "windows"). On a terminal it moves a bar, which disappears at the end.
+    Otherwise it prints a line for logs at most every :data:`INTERVAL` seconds."""
     if (listener := LISTENER.get()) is not None:
         yield lambda done, total=total: listener(what, done, total)
     elif sys.stderr.isatty():
@@ -42,8 +39,7 @@ def progress(what: str, unit: str, total: float | None = None) -> Iterator[Calla
 
 
 def _lines(what: str, unit: str, total: float | None) -> Callable[..., None]:
-    """Return a function that prints a line at most every :data:`INTERVAL` seconds."""
-    began = last = time.monotonic()
+    begin = last = time.monotonic()
 
     def show(done: float, total: float | None = total) -> None:
         nonlocal last
@@ -51,7 +47,7 @@ def _lines(what: str, unit: str, total: float | None) -> Callable[..., None]:
         if now - last < INTERVAL:
             return
         last = now
-        seconds, share = now - began, done / total if total else 0.0
+        seconds, share = now - begin, done / total if total else 0.0
         goal = f" of {total:,.0f}" if total else ""
         left = f", about {seconds * (1 / share - 1):.0f} s left" if 0 < share < 1 else ""
         print(f"{what}: {done:,.0f}{goal} {unit}, {seconds:.0f} s{left}", flush=True)

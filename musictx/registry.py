@@ -3,8 +3,8 @@
 ``chorale``, ``evaluate``, ``live``, ``mcp``, ``musicxml``, ``render``, ``songs``, ``speed`` and
 ``studio`` are optional components: the core never imports them (``lint-imports`` checks this) and
 works without their folders. The tables below map names to ``package.module:Name`` or
-``package.module``, which is imported when it is first used. If the folder of a component is
-missing, its entries are left out (:class:`Table`). Commands are in ``musictx/commands.py``.
+``package.module``, which is imported when it is first used. The entries of a missing component are
+left out (:class:`Table`). Commands are in ``musictx/commands.py``.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ def is_present(path: str) -> bool:
 
 
 class Table(dict[str, str]):
-    """Name -> import path, for those ``paths`` whose component exists."""
+    """Name -> import path, for those ``paths`` whose component is present."""
 
     def __init__(self, **paths: str) -> None:
         super().__init__({name: path for name, path in paths.items() if is_present(path)})
         self._paths = paths
 
     def missing_message(self, name: str) -> str:
-        """The end of an error message about ``name``, whose component is missing."""
+        """Return the end of an error message about ``name``, whose component is missing."""
         folder = "/".join(self._paths[name].split(".")[:2])
         return f"expected the folder {folder}, which is missing"
 
@@ -56,13 +56,13 @@ FEATURES = Table(
     token_noise="musictx.chorale.features.noise:TokenNoise",
     calibration="musictx.chorale.features.calibration:Calibration",
 )
-#: Modules for ``model.attention``, the fastest first; their members: ``attention/api.py``.
+#: Modules for ``model.attention``, the fastest first; ``attention/api.py`` lists their members.
 ATTENTION = Table(
     native="musictx.speed.native",
     fused="musictx.speed.fused",
     chunked="musictx.speed.chunked",
 )
-#: The implementation for a single query over earlier keys, which those above lack.
+#: The implementation of attention for a single query over earlier keys.
 DECODING = Table(decode="musictx.speed.single_query")
 #: Classes that let the layers process a group of ids as one token (``model.transformer``).
 GROUPS = Table(cascade="musictx.songs.grouped:Cascade")
@@ -85,8 +85,8 @@ IN_BARS = Table(
 SCANNERS = Table(midi="musictx.speed.stretches:Stretches")
 #: Modules that read files other than MIDI.
 READERS = Table(chords="musictx.songs.chord_files", notation="musictx.musicxml")
-#: Ending of a file name -> the function (score, path, **options) that writes sound or an image. The
-#: options of images are ``seam`` and ``end``, the seconds at which new music begins and ends.
+#: Ending of a file name -> the function (score, path, **options) that writes sound or an image.
+#: Images have the options ``seam`` and ``end``, the seconds at which new music begins and ends.
 WRITERS = Table(**{".wav": "musictx.render.audio:write", ".png": "musictx.render.pianoroll:draw"})
 #: Measures of ``compare`` for a kind of music: subclasses of ``evaluate.compare.GeneralMeasures``.
 MEASURES = Table(chorales="musictx.chorale.evaluation:ChoraleMeasures")

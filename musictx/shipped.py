@@ -1,20 +1,18 @@
-"""Find model folders: by path, the newest trained one, or one included in musictx or an optional
-component. Also find the included examples of music."""
+"""Find model folders: by path, the newest in ``runs``, or the models that are included in musictx
+and its optional components. Also find the included examples of music."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
 from pathlib import Path
 
 from musictx import registry
 from musictx.errors import UserError, shown
 from musictx.files import read_json
+from musictx.folders import MODEL_FILES, missing_files
 
-#: The files of a model folder. CARD.md may be deleted or changed.
-FILES = ("model.safetensors", "config.json", "tokenizer.json", "CARD.md")
-REQUIRED = FILES[:3]
-CONTENTS = "a model folder holds " + ", ".join(FILES) + " and is written by musictx train"
+#: For error messages.
+CONTENTS = "a model folder has " + ", ".join(MODEL_FILES) + " and is written by musictx train"
 _HERE = Path(__file__).resolve().parent
 #: The included models for new music and performances, and for music that follows a beat grid.
 DEFAULT, SONG_MODEL = "piano", "song"
@@ -29,11 +27,6 @@ def is_model(folder: Path) -> bool:
     return (folder / "config.json").is_file()
 
 
-def missing_files(names: Collection[str]) -> list[str]:
-    """Return the required files of a model folder that are not in ``names``."""
-    return [name for name in REQUIRED if name not in names]
-
-
 def models() -> dict[str, Path]:
     """Return the included models, sorted: name -> model folder."""
     roots = [_HERE / "models", *registry.MODELS]
@@ -42,13 +35,17 @@ def models() -> dict[str, Path]:
 
 
 def default_model(tokenizer: str | None = None, *, in_bars: bool = False) -> Path | None:
-    """Return the folder of the included model to use: :data:`DEFAULT`, :data:`SONG_MODEL` for music
-    ``in_bars``, or the first model with this ``tokenizer``. ``None`` if there is none."""
+    """Return the folder of the included model to use: the first with this ``tokenizer``; without
+    ``tokenizer``, :data:`SONG_MODEL` for music ``in_bars``, else :data:`DEFAULT`, else the first of
+    all. ``None`` if there is none."""
     included = models()
-    for name in (SONG_MODEL, DEFAULT) if in_bars else (DEFAULT,):
-        if tokenizer is None and name in included:
-            return included[name]
-    return next((path for path in included.values() if tokenizer in (None, _tokenizer(path))), None)
+    if tokenizer is not None:
+        included = {k: path for k, path in included.items() if _tokenizer(path) == tokenizer}
+    elif in_bars and SONG_MODEL in included:
+        return included[SONG_MODEL]
+    elif DEFAULT in included:
+        return included[DEFAULT]
+    return next(iter(included.values()), None)
 
 
 def examples() -> dict[str, Path]:
@@ -59,18 +56,23 @@ def examples() -> dict[str, Path]:
 
 
 def melodies() -> dict[str, Path]:
-    """Return the examples that are melodies to harmonise: name -> MIDI file."""
+    """Return the examples that are melodies to harmonise."""
     return {name: path for name, path in examples().items() if name not in OPENINGS}
 
 
 def locate(folder: str | Path) -> Path:
-    """Return the model folder ``folder``, ``folder/model``, the included model of this name, or
-    ``hf:USER/NAME@REVISION`` of the Hugging Face hub. Raises ``UserError`` if there is none."""
+    """Return the path of a model folder.
+
+    folder  a model folder, a run folder (which has the model folder ``model``), the name of an
+            included model, or ``hf:USER/NAME@REVISION`` on the Hugging Face hub
+
+    Raises ``UserError`` if there is none, or if it is incomplete.
+    """
     name, folder = str(folder), Path(os.path.expanduser(folder))
     if name.startswith("hf:"):
         from musictx import hub
 
-        folder = hub.fetch(name, FILES, missing_files)
+        folder = hub.fetch(name)
     elif name in (included := models()) and not (is_model(folder) or is_model(folder / "model")):
         folder = included[name]  # a folder of music may have this name, too
     elif not os.path.isdir(folder):  # os.path, unlike Path, returns False for impossible names
@@ -88,7 +90,8 @@ def locate(folder: str | Path) -> Path:
 def model_folder(
     path: str | None, tokenizer: str | None = None, *, in_bars: bool = False, option: str = "model"
 ) -> Path:
-    """Return the model folder ``path``; ``None``: :func:`find_latest`. Errors name ``option``."""
+    """Return the model folder ``path`` (:func:`locate`), or that of :func:`find_latest` if it is
+    ``None``. Errors about ``path`` begin with ``option``."""
     if path is None:
         return find_latest(tokenizer=tokenizer, in_bars=in_bars)
     try:
@@ -105,8 +108,9 @@ def name_of(folder: Path) -> str:
 def find_latest(
     root: str | Path = "runs", *, tokenizer: str | None = None, in_bars: bool = False
 ) -> Path:
-    """Return the newest model folder ``root/*/model``; if there is none, the :func:`default` one.
-    With ``tokenizer``, only models with this tokenizer are considered."""
+    """Return the newest complete model folder ``root/*/model``; if there is none, the
+    :func:`default_model`. With ``tokenizer``, only models with this tokenizer are considered.
+    Raises ``UserError`` if there is no model at all."""
     trained = [
         config
         for config in Path(root).glob("*/model/config.json")

@@ -1,8 +1,8 @@
 """Check model folders of unknown origin before a network is built from them.
 
 Their files contain JSON and tensors (safetensors), never code. Only classes of musictx and of the
-modules in MUSICTX_TRUST are imported. Building a network takes little more memory than its stored
-weights, whose names and shapes must be those of the network.
+modules in MUSICTX_TRUST are imported. A network is built only if it takes little more memory than
+its stored weights, whose names and shapes must be those of the network.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ TRUST = "MUSICTX_TRUST"
 _MOST_TENSORS = 10_000
 #: The largest number in the arguments of a network, such as a width, context or distance.
 _LARGEST = 2**20
-#: In :class:`_Bounded`, a smaller tensor counts as this many numbers.
-_TENSOR_NUMBERS = 1000
-#: The numbers that a network may have in tables that are not stored.
-_TABLE_NUMBERS = 10**7
-#: The names in safetensors of dtypes that can be read; I8, too, with a tensor of scales.
-_STORED_DTYPES = ("F32", "F16", "BF16", "F64", "I64", "I32", "BOOL")
+#: In :class:`_AllocationLimit`, a smaller tensor counts as this many numbers.
+_LEAST_PER_TENSOR = 1000
+#: How many numbers a network may have in tables that are not stored.
+_MOST_IN_TABLES = 10**7
+#: The names in safetensors of the dtypes that are read: of weights, which may also be I8 with a
+#: tensor of scales, and of tensors that are not floats in the network.
+_FLOAT_DTYPES, _OTHER_DTYPES = ("F32", "F16", "BF16", "F64"), ("I64", "I32", "BOOL")
 
 
 class Stored(NamedTuple):
@@ -52,9 +53,6 @@ class Stored(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: str
-
-
-# ------------------------------------------------------------------------------- text files
 
 
 def to_json_types(value: Any) -> Any:
@@ -105,9 +103,6 @@ def check_import(name: Any, what: str) -> None:
         )
 
 
-# ------------------------------------------------------------------------------- networks
-
-
 def read_header(path: Path) -> dict[str, Stored]:
     """Read the header of a file of weights: name of a tensor -> its shape and dtype."""
     if not path.is_file():  # a pipe would be read without end
@@ -117,22 +112,21 @@ def read_header(path: Path) -> dict[str, Stored]:
             names = file.keys()
             if len(names) > _MOST_TENSORS:
                 raise UserError(f"{path}: {len(names)} tensors, expected at most {_MOST_TENSORS}")
-            parts = {name: file.get_slice(name) for name in names}
-            return {n: Stored(tuple(p.get_shape()), p.get_dtype()) for n, p in parts.items()}
+            tensors = {name: file.get_slice(name) for name in names}
+            return {n: Stored(tuple(t.get_shape()), t.get_dtype()) for n, t in tensors.items()}
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path}: cannot be read as safetensors: {error}") from None
 
 
 def check_arguments(arguments: Mapping[str, Any], tokenizer: Tokenizer) -> None:
     """Raise ``UserError`` unless the ``arguments`` of a network have the types that
-    ``NetworkConfig`` declares and numbers of a sensible size, and fit ``tokenizer``."""
-    kinds = get_type_hints(NetworkConfig)
+    ``NetworkConfig`` declares, are not too large, and fit ``tokenizer``."""
+    types = get_type_hints(NetworkConfig)
     for field in fields(NetworkConfig):
-        name, kind = field.name, kinds[field.name]
-        value = arguments.get(name, field.default)
-        if not has_type(value, kind):
+        name, value = field.name, arguments.get(field.name, field.default)
+        if not has_type(value, types[name]):
             raise _wrong(name, arguments.get(name), f"a value of type {field.type}")
-        if kind is int and value < 1:
+        if types[name] is int and value < 1:
             raise _wrong(name, value, "a number above 0")
     for name, value in arguments.items():
         if largest(value) > _LARGEST:
@@ -141,38 +135,30 @@ def check_arguments(arguments: Mapping[str, Any], tokenizer: Tokenizer) -> None:
         raise _wrong("vocab_size", arguments["vocab_size"], f"that of the tokenizer, {size}")
     if arguments["context"] < 2:
         raise _wrong("context", arguments["context"], "at least 2 tokens")
-    _check_position(arguments["position"], tokenizer)
-    for feature in arguments.get("features", ()):
-        _check_feature(feature, tokenizer)
-
-
-def _check_position(position: Mapping[str, Any], tokenizer: Tokenizer) -> None:
+    # Folders of format 3 also store arguments of position and features that follow from the tokens.
+    position = arguments["position"]
     if "_target_" in position:
         raise _wrong("position", position, "a name")
     check_import(position.get("name"), "model.position.name")
-    has_coordinates = "coordinates" in position  # in folders of format 3
+    has_coordinates = "coordinates" in position
     if has_coordinates and position["coordinates"] != to_json_types(token_coordinates(tokenizer)):
         raise _wrong("position", position, "the coordinates of the tokens")
-
-
-def _check_feature(feature: Mapping[str, Any], tokenizer: Tokenizer) -> None:
-    """Raise ``UserError`` unless the import path of ``feature`` is trusted and its arguments that
-    follow from the tokens, which only folders of format 3 store, are right."""
-    if not isinstance(feature.get("name"), str):
-        raise _wrong("features", feature, "a name for each")
-    check_import(feature["name"], "model.features")
-    (expected,) = to_json_types(complete_features(user_options([feature]), tokenizer))
-    if expected | feature != expected:
-        raise _wrong("features", feature, "the arguments that follow from the tokens")
+    for feature in arguments.get("features", ()):
+        if not isinstance(feature.get("name"), str):
+            raise _wrong("features", feature, "a name for each")
+        check_import(feature["name"], "model.features")
+        (expected,) = to_json_types(complete_features(user_options([feature]), tokenizer))
+        if expected | feature != expected:
+            raise _wrong("features", feature, "the arguments that follow from the tokens")
 
 
 def _wrong(name: str, value: Any, expected: str) -> UserError:
     return UserError(f"model.{name}={shown(value)}: expected {expected}")
 
 
-class _Bounded(TorchFunctionMode):
+class _AllocationLimit(TorchFunctionMode):
     """A mode in which new tensors may have at most ``limit`` numbers in total; each counts as at
-    least :data:`_TENSOR_NUMBERS`. Raises ``ValueError`` before a tensor beyond the limit is
+    least :data:`_LEAST_PER_TENSOR`. Raises ``ValueError`` before a tensor beyond the limit is
     allocated."""
 
     #: The functions that allocate tensors of networks.
@@ -187,7 +173,7 @@ class _Bounded(TorchFunctionMode):
     ) -> Any:
         if function in self.factories:
             shape = args if isinstance(args[0], int) else args[0]
-            self.remaining -= max(math.prod(shape), _TENSOR_NUMBERS)
+            self.remaining -= max(math.prod(shape), _LEAST_PER_TENSOR)
             if self.remaining < 0:
                 raise ValueError("the network would be much larger than the stored weights")
         return function(*args, **(kwargs or {}))
@@ -197,7 +183,7 @@ def build(arguments: Mapping[str, Any], stored: Mapping[str, Stored]) -> MusicTr
     """Build the network with random weights. Raises ``ValueError`` before it would take much more
     memory than the ``stored`` weights."""
     numbers = sum(math.prod(tensor.shape) for tensor in stored.values())
-    with _Bounded(2 * (numbers + _TENSOR_NUMBERS * len(stored)) + _TABLE_NUMBERS):
+    with _AllocationLimit(2 * (numbers + _LEAST_PER_TENSOR * len(stored)) + _MOST_IN_TABLES):
         return MusicTransformer(**arguments)
 
 
@@ -207,10 +193,11 @@ def check_tensors(expected: Mapping[str, Tensor], stored: Mapping[str, Stored], 
     shapes = {name: tensor.shape for name, tensor in stored.items()}
     for name, (shape, dtype) in stored.items():
         scales = stored.get(name + SCALES)
+        is_float = name not in expected or expected[name].is_floating_point()
         if dtype == "I8" and len(shape) > 1 and scales and scales.shape == shape[:-1]:
             shapes.pop(name + SCALES, None)
-        elif dtype not in _STORED_DTYPES:
-            raise UserError(f"{path}: {name} holds {dtype}, expected floats, or I8 with scales")
+        elif dtype not in (_FLOAT_DTYPES if is_float else _OTHER_DTYPES):
+            raise UserError(f"{path}: {name} has {dtype}, expected floats, or I8 with scales")
     for name in sorted(expected.keys() | shapes.keys()):
         stored_shape = shapes.get(name)
         expected_shape = tuple(expected[name].shape) if name in expected else None

@@ -3,7 +3,7 @@ and a mistake is one sentence that names the argument. Tests of options: test_op
 
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 
 import mido
@@ -138,9 +138,7 @@ def test_other_mistakes_are_one_sentence(calls, tmp_path):
         for name in LONG:
             with pytest.raises(UserError):
                 write(PRIMER, Path(name))
-    deep: list = []
-    for _ in range(100_000):  # Python itself cannot show it
-        deep = [deep]
+    deep = reduce(lambda inner, _: [inner], range(100_000), [])  # Python itself cannot show it
     piano, path = calls["generate"].args[0], musictx.write(PRIMER, tmp_path / "x.mid")
     for call, begins in (
         (partial(musictx.generate, "song.mid"), "model=.*primer="),
@@ -150,6 +148,7 @@ def test_other_mistakes_are_one_sentence(calls, tmp_path):
         (partial(musictx.evaluate, model=piano), "model=Bundle"),
         (partial(musictx.harmonise, PRIMER, piano), "model="),
         (partial(musictx.generate, "chorale", primer=PRIMER), "primer: this is one voice"),
+        (partial(calls["generate"], progress=lambda *_: bytearray(2**62)), "not enough memory"),
     ):
         with pytest.raises(UserError, match=f"^{begins}"):
             call()

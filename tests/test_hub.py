@@ -72,8 +72,7 @@ def test_an_uploaded_model_is_downloaded_without_other_files(server, tiny, tmp_p
     assert (server.queried, server.downloaded) == (["v1"], [SHA, "v2"])
     monkeypatch.delenv("HF_HUB_OFFLINE")
     monkeypatch.chdir(tmp_path)
-    words = ["generate", "model=hf:anna/waltz", "tokens=5", "out=new", "seed=0"]
-    assert cli.main(words) == 0
+    assert cli.main(["generate", "model=hf:anna/waltz", "tokens=5", "out=new", "seed=0"]) == 0
 
 
 def test_a_model_that_cannot_be_downloaded_is_refused_in_a_sentence(server, tiny, monkeypatch):

@@ -81,6 +81,7 @@ def test_your_own_piano_music_begins_with_the_piano_model(tmp_path):
     for decided in ("model=tiny", "model.width=64", "tokenizer=ensemble", "corpus=maestro"):
         assert finetuning.train_overrides([*words, decided]) == ([*words, decided], None)
     assert c.compose(["corpus=bach"]).init is None
+    assert "no notes" in finetuning.nearest_model(finetuning.contents_of([]))[1]
 
 
 def test_music_on_beats_begins_with_the_song_model(tmp_path):
@@ -122,11 +123,8 @@ def ran(monkeypatch, tmp_path):
     def runs(command, config):
         seen.append(config)
         seed = getattr(config, "seed", 0)
-        errors = {
-            13: UserError("seed=13: expected luck"),
-            14: KeyError("x"),
-            130: KeyboardInterrupt(),
-        }
+        errors = {13: UserError("seed=13: expected luck"), 14: KeyError("x")}
+        errors |= {130: KeyboardInterrupt()}
         if seed in errors:
             raise errors[seed]
         return Trained(Path("runs/x/model"), 1.0 / (1 + seed), 1234)
@@ -294,7 +292,7 @@ def test_a_program_that_uses_hydra_itself_may_train():
 def test_plus_and_tilde(ran):
     assert cli.main(["train", "+seed=3", "++optim.lr=0.1", "+experiment=quick", *TINY]) == 0
     assert (ran[0].seed, ran[0].optim.lr, ran[0].model.layers) == (3, 0.1, 2)
-    assert cli.main(["train", "~experiment", *TINY]) == 0
+    assert cli.main(["train", "~experiment", "+logger.mine={run_folder}/x", *TINY]) == 0
     assert cli.main(["prepare", "tokenizer.name=my:Own", "tokenizer.params.use_chords=true"]) == 0
     assert ran[-1].tokenizer.params == {"use_chords": True}
     assert cli.main(["train", "~experimnt", *TINY]) == 2

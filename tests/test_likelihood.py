@@ -9,7 +9,7 @@ import torch
 from musictx.bundle import Bundle
 from musictx.errors import UserError
 from musictx.evaluate import nll
-from musictx.likelihood import _nats, log_likelihood, mutual_information
+from musictx.likelihood import _nats, log_likelihood, pointwise_mutual_information
 from musictx.notes import Score
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT
@@ -69,8 +69,8 @@ def test_mutual_information_is_what_the_past_adds_to_the_likelihood(tmp_path):
         return -float(log_p.gather(1, row[0, len(first) :, None]).sum())
 
     expected = nats(CUT) - nats(BOS, *past.tolist())
-    assert mutual_information(bundle, past, new) == pytest.approx(expected, abs=1e-4)
+    assert pointwise_mutual_information(bundle, past, new) == pytest.approx(expected, abs=1e-4)
     # Of a long past the last ids are read, as many as the context has.
     long = np.tile(ids, 40)
-    expected = mutual_information(bundle, long[1000:2000], new)
-    assert mutual_information(bundle, long[:2000], new) == expected
+    expected = pointwise_mutual_information(bundle, long[1000:2000], new)
+    assert pointwise_mutual_information(bundle, long[:2000], new) == expected

@@ -68,9 +68,8 @@ def test_a_wrong_value_is_a_sentence_that_names_the_option(command, tmp_path, mo
             out, err = capsys.readouterr()
             assert err.startswith("musictx: ")
             assert word.partition("=")[0] in err
-            assert err.count("\n") == 1
+            assert (err.count("\n"), out) == (1, "")
             assert len(err) < 700
-            assert not out
     for group in groups(command):
         assert cli.main([command, f"{group}=nonsense"]) == 2
         assert capsys.readouterr().err.startswith(f"musictx: {group}=")
@@ -88,10 +87,8 @@ def test_a_wrong_value_from_python_is_one_sentence_that_names_the_option(command
         if not kinds <= {"int", "float", "bool", "None"}:
             continue
         for value in (*NO_VALUES, *[True] * ("bool" not in kinds)):
-            with pytest.raises(ConfigError, match=f"^{name}=") as error:
+            with pytest.raises(ConfigError, match=rf"\A{name}=.{{1,500}}\Z"):
                 make_config(command, {name: value})
-            assert len(str(error.value)) < 600
-            assert "\n" not in str(error.value)
 
 
 def test_values_beyond_a_bound_are_refused():
@@ -113,6 +110,8 @@ def test_values_beyond_a_bound_are_refused():
                 wrong = {"x": value} if kind.startswith("dict") else wrong
                 with pytest.raises(ConfigError, match=rf"{field.name}(\.x)?="):
                     schema(**{field.name: wrong})
+        with pytest.raises(ConfigError, match="x: no such option; expected one of "):
+            schema(x=1)
     assert bounded > 80
 
 
@@ -205,7 +204,7 @@ HALF = {**SamplingConfig().temperatures, "note_on": 0.5}
         (["samples=50000", "candidates=2"], {"candidates": 2}),
         (["loudness=p", "density=dense"], {"loudness": 49.0, "density": 13.5}),
         (["register=any", "polyphony=3"], {"register": 0.0, "polyphony": 3.0}),
-        (["sampling.temperatures={note_on:0.5,x: 2}"], {"temperatures": HALF | {"x": 2.0}}),
+        (["sampling.temperatures={note_on:0.5,'x:y': 2}"], {"temperatures": HALF | {"x:y": 2.0}}),
         (["sampling.temperatures.note_on=0.5"], {"temperatures": HALF}),
         (["temperatures.note_on=0.5"], {"temperatures": HALF}),
         (["sampling.temperature=2", "sampling=safe"], {"temperature": 2.0, "top_p": 0.9}),

@@ -71,12 +71,12 @@ def test_the_newest_suitable_model_is_chosen_and_named(tmp_path, monkeypatch, ca
     assert chosen(harmonising)[0] == Path("runs/chorale/model")
     assert chosen(GenerateConfig(model=ModelFolder("chorale"))) == (chorale, "")
     with pytest.raises(UserError, match="nothing-of-the-kind"):
-        bundle.locate("nothing-of-the-kind")
+        shipped.locate("nothing-of-the-kind")
     (tmp_path / "chorale").mkdir()  # such as a folder of chorales
-    assert bundle.locate("chorale") == chorale
+    assert shipped.locate("chorale") == chorale
     (tmp_path / "chorale" / "config.json").touch()  # a model comes before an included one
     with pytest.raises(UserError, match="missing"):
-        bundle.locate("chorale")
+        shipped.locate("chorale")
 
 
 TIMES = np.random.default_rng(1).uniform(0, 20, 40)

@@ -1,8 +1,9 @@
-"""Choose the best of several candidates for a sample: the one that keeps to its subject.
+"""Choose the best of several candidates for a sample: the one most closely related to the music
+before it.
 
-Samples differ in how much of the earlier music they take up. This is measured by the mutual
-information of earlier and new music under the model (:func:`.mutual_information`), in nats per
-note. It favours short or sparse music. scripts/LOG.md has judgements of the result.
+The measure is the pointwise mutual information of earlier and new music under the model
+(:func:`.pointwise_mutual_information`), in nats per note. It favours short or sparse music.
+scripts/LOG.md has judgements of the result.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
-from musictx.likelihood import mutual_information
+from musictx.likelihood import pointwise_mutual_information
 from musictx.sampling.primer import Primer
 from musictx.sampling.sample import Sample
 
@@ -24,30 +25,30 @@ def choose_best(
     primers: Sequence[Primer],
     request: GenerateConfig,
 ) -> Iterator[tuple[int, Sample]]:
-    """Yield the best (number, candidate) for each sample as soon as its candidates, successive
-    numbers of ``pieces``, are composed. After Ctrl-C yield the best finished candidate of each
-    remaining sample, or an unfinished one if none is finished."""
-    candidates: dict[int, list[tuple[int, Sample]]] = {}  # sample -> those composed so far
+    """Yield the best (number, candidate) for each sample as soon as its ``request.candidates``
+    candidates, which have successive numbers in ``pieces``, are composed. After Ctrl-C yield the
+    best finished candidate of each remaining sample or, if there is none, an unfinished one."""
+    candidates: dict[int, list[tuple[int, Sample]]] = {}  # sample -> its candidates so far
 
-    def choose(number: int) -> tuple[int, Sample]:
-        composed, primer = candidates.pop(number), primers[number // request.samples]
+    def choose(sample: int) -> tuple[int, Sample]:
+        composed, primer = candidates.pop(sample), primers[sample // request.samples]
         finished = [piece for piece in composed if piece[1].ended != "interrupted"]
         return max(finished or composed, key=lambda piece: coherence(bundle, primer, piece[1]))
 
     try:
-        for piece in pieces:
-            number = piece[0] // request.candidates
-            candidates.setdefault(number, []).append(piece)
-            if len(candidates[number]) == request.candidates:
-                yield choose(number)
+        for number, candidate in pieces:
+            sample = number // request.candidates
+            candidates.setdefault(sample, []).append((number, candidate))
+            if len(candidates[sample]) == request.candidates:
+                yield choose(sample)
     except KeyboardInterrupt:
-        for number in [*candidates]:
-            yield choose(number)
+        for sample in [*candidates]:
+            yield choose(sample)
         raise
 
 
 def coherence(bundle: Bundle, primer: Primer, sample: Sample) -> float:
-    """Return the mutual information of the primer and the new music, in nats per note; for a new
+    """Return the mutual information of the primer and the new music, in nats per new note; of a new
     piece, or one with a form, that of its two halves. -inf without notes, 0 for a single bar."""
     if not sample.notes:
         return -np.inf
@@ -58,4 +59,4 @@ def coherence(bundle: Bundle, primer: Primer, sample: Sample) -> float:
         first_ids, last_ids = np.split(ids, [tokenizer.window_start(ids, middle)])
     if not len(first_ids):  # one bar has no halves
         return 0.0
-    return mutual_information(bundle, first_ids, last_ids) / sample.notes
+    return pointwise_mutual_information(bundle, first_ids, last_ids) / sample.notes

@@ -1,5 +1,5 @@
-"""``musictx doctor``: print this machine's software and hardware and which implementations are used
-on it, with reasons, and test them."""
+"""``musictx doctor``: print this machine's software, its hardware, and the implementations that are
+used on it, with reasons; test attention."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from musictx.sampling import engine
 from musictx.tokens.vocab import BOS
 from musictx.training.trainer import precision
 
-#: How long the self-test composes, in seconds.
+#: The duration of the composing in the self-test, seconds.
 SECONDS = 5.0
 #: The largest allowed relative error of attention.
 MAX_ERROR = {torch.float32: 0.01, torch.bfloat16: 0.02}
@@ -33,9 +33,9 @@ MAX_ERROR = {torch.float32: 0.01, torch.bfloat16: 0.02}
 def run(config: NoOptions) -> None:
     """Print the report. Raises ``UserError`` if the self-test fails."""
     device = bundle.choose_device("auto")
-    model = bundle.load(shipped.models()["piano"], device=str(device)).model
+    piano = bundle.load(shipped.models()["piano"], device=str(device)).model
     checks = [(name, registry.load(path)()) for name, path in sorted(registry.CHECKS.items())]
-    for title, text in (*_machine(), *checks, *_implementations(device, model)):
+    for title, text in (*_machine(), *checks, *_implementations(device, piano)):
         print_line(f"{title:<11} {text}")
     failed = [
         f"{name} in {str(dtype).removeprefix('torch.')}"
@@ -49,7 +49,7 @@ def run(config: NoOptions) -> None:
             "model.attention=reference, and report this output"
         )
     print_line(f"{'self-test':<11} attention and its gradients are correct")
-    print_line(f"{'':<11} {_composing_speed(model)}")
+    print_line(f"{'':<11} {_composing_speed(piano)}")
 
 
 def _machine() -> Iterator[tuple[str, str]]:
@@ -88,8 +88,8 @@ def _implementations(device: torch.device, piano: MusicTransformer) -> Iterator[
 
 
 def _errors(device: torch.device, dtype: torch.dtype) -> dict[str, float]:
-    """Return {name of the output or gradient: relative error} of ``implementation=auto`` in
-    ``dtype``, compared with the reference in float32 on the same ``device`` and inputs."""
+    """Return {name: relative error} of the output and gradients of attention with
+    ``implementation=auto`` in ``dtype``, compared with the reference in float32."""
     generator = torch.Generator().manual_seed(0)
     inputs = {name: torch.randn(1, 2, 200, 64, generator=generator) for name in ("q", "k", "v")}
     inputs["table"] = torch.randn(2, 200, 64, generator=generator)
@@ -111,11 +111,11 @@ def _errors(device: torch.device, dtype: torch.dtype) -> dict[str, float]:
 
 
 def _composing_speed(piano: MusicTransformer) -> str:
-    """Compose for :data:`SECONDS` with the model piano. Return a text with its speed."""
-    begin, count = time.perf_counter(), 0
+    """Compose for :data:`SECONDS` with the model piano; describe the speed."""
+    begin, seconds, count = time.perf_counter(), 0.0, 0
     for _ in engine.generate(piano, [BOS], max_tokens=10**6, seeds=[0]):
         count += 1
-        if time.perf_counter() - begin > SECONDS:
+        seconds = time.perf_counter() - begin
+        if seconds > SECONDS:
             break
-    seconds = time.perf_counter() - begin
     return f"{count} tokens of piano music in {seconds:.1f} s: {count / seconds:.0f} per second"

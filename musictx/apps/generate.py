@@ -54,10 +54,10 @@ def generate(
     """Compose new pieces, or continuations of ``primer``, with the options ``request``; see
     :func:`musictx.generate`.
 
-    Sample i of seed s is always the same. Of each of several primers, the model reads only the last
-    tokens, as many as the shortest primer has. The result has the ``request.samples`` pieces of the
-    first primer, then those of the second, and so on. The other ``arguments`` are those of
-    :func:`~musictx.sampling.composer.continuations`."""
+    Sample i of seed s is always the same. If there are several primers, the model reads as many of
+    the last tokens of each as the shortest primer has. The result has the ``request.samples``
+    pieces of the first primer, then those of the second, and so on. The other ``arguments`` are
+    those of :func:`~musictx.sampling.composer.continuations`."""
     scores = primer if isinstance(primer, Sequence) else [primer]
     numbered = compose_pieces(
         bundle,
@@ -93,10 +93,9 @@ def results(config: GenerateConfig, notice: Notice = print_line) -> Iterator[Res
     """Write each piece as soon as it is composed, and yield its result. Before the first one,
     ``notice`` is called with warnings for the user.
 
-    The primer, the model folder and the names of the results are checked before the model runs.
-    After Ctrl-C the unfinished pieces are written, too, except those of :meth:`.Idiom.composer`.
-    Several primers are continued one after the other; a primer with an error is skipped, and one
-    error for all of them is raised at the end.
+    Primers, model folder and file names are checked before the model runs. After Ctrl-C unfinished
+    pieces are written, too, except those of :meth:`.Idiom.composer`. Several primers are continued
+    one after the other; those with errors are skipped, and one error about them is raised at last.
     """
     names = config.primer if isinstance(config.primer, list) else [config.primer or ""]
     files = [file for name in filter(None, names) for file in formats.music_files(name, "primer")]
@@ -104,11 +103,16 @@ def results(config: GenerateConfig, notice: Notice = print_line) -> Iterator[Res
         if config.seed is None:
             config = replace(config, seed=fresh_seed())
             notice(f"seed: {config.seed}")
-        yield from each_file(
-            [*enumerate(files)], partial(_results_of_primer, config, notice), "continued"
-        )
+
+        def results_of_primer(numbered_file: tuple[int, str]) -> Iterator[Result]:
+            index, file = numbered_file
+            for result in results(replace(config, primer=file), notice):
+                yield replace(result, number=index * config.samples + result.number)
+
+        yield from each_file([*enumerate(files)], results_of_primer, "continued")
         return
-    file, score = files[0] if files else None, None
+    file = files[0] if files else None
+    score = None
     if file is not None:
         score = read_music(file, "primer", config.limits, config.repeats, notice)
     elif config.quantise != "none":
@@ -121,7 +125,7 @@ def results(config: GenerateConfig, notice: Notice = print_line) -> Iterator[Res
     notated = keeps_to_beats and (score is None or formats.has_notation(score))
     check_notation(config.out, notated, "give a primer that keeps to its beats, with quantise=16")
     if score is not None and primer.score is not None:
-        _notice_of_primer(work.bundle, config, score, primer.score, notice)
+        _notify_about_primer(work.bundle, config, score, primer.score, notice)
     is_open_ended = any((config.form, config.bars, config.tokens))
     length = config.seconds or (None if is_open_ended else USUAL_SECONDS)
     with show_progress("generating", "seconds", length) as update:
@@ -137,20 +141,11 @@ def results(config: GenerateConfig, notice: Notice = print_line) -> Iterator[Res
             yield work.write(number, sample, describe_new_notes(sample), sample.remark)
 
 
-def _results_of_primer(
-    config: GenerateConfig, notice: Notice, numbered: tuple[int, str]
-) -> Iterator[Result]:
-    """Yield the results of one of several primers; ``numbered`` is its number, from 0, and file."""
-    number, file = numbered
-    for result in results(replace(config, primer=file), notice):
-        yield replace(result, number=number * config.samples + result.number)
-
-
-def _notice_of_primer(
+def _notify_about_primer(
     bundle: Bundle, config: GenerateConfig, score: Score, primer: Score, notice: Notice
 ) -> None:
-    """Call ``notice`` with what may surprise the user in continuations of ``primer``, the part of
-    the file ``score`` that the model reads."""
+    """Call ``notice`` with what may surprise the user in the continuations. ``primer`` is the part
+    of the file ``score`` that the model reads."""
     if on_beats(bundle, config.quantise):
         notify_about_beats(primer, notice)
     elif timeline.on_grid(score):
@@ -177,8 +172,8 @@ def _notice_of_primer(
 def make_primer(
     bundle: Bundle, music: Score | None, request: GenerateConfig, name: str = ""
 ) -> Primer:
-    """Encode ``music``, or its first ``request.primer_seconds``, as a primer; without ``music``,
-    make the primer of a new piece. ``name`` is the file of ``music``, for error messages."""
+    """Encode ``music``, or its first ``request.primer_seconds``, as a primer. ``None``: the empty
+    primer of a new piece. ``name`` is the file of ``music``, for error messages."""
     seconds = request.primer_seconds
     if music is None:
         if not request.include_primer:
@@ -188,17 +183,14 @@ def make_primer(
         return Primer(plan=idiom_of(bundle.tokenizer).plan(bundle, request.plan))
     for option, value in request.plan.items():
         raise UserError(f"{option}={value}: only for a new piece; leave out the primer")
-    option, tokenizer = f"primer={name}" if name else "primer", bundle.tokenizer
+    tokenizer = bundle.tokenizer
+    option = f"primer={name}" if name else "primer"
     if tokenizer.voices > 1 and music.one_voice:
-        commands = [
-            f"; did you mean `musictx {command.name} {name or 'FILE'}`?"
-            for command in COMMANDS.values()
-            if getattr(command.config, "tokenizer", "") == tokenizer.name
-        ]
-        raise UserError(
-            f"{option}: this is one voice, but the model writes {tokenizer.voices}"
-            + "".join(commands)
-        )
+        message = f"{option}: this is one voice, but the model writes {tokenizer.voices}"
+        for command in COMMANDS.values():
+            if getattr(command.config, "tokenizer", "") == tokenizer.name:
+                message += f"; did you mean `musictx {command.name} {name or 'FILE'}`?"
+        raise UserError(message)
     if on_beats(bundle, request.quantise):
         music = in_time(music)
     score = parts.with_model_programs(bundle, music, parts.lend_programs(bundle, music))
@@ -219,15 +211,16 @@ def compose_pieces(
     progress: Progress | None = None,
     on_event: OnEvent | None = None,
 ) -> Iterator[tuple[int, Sample]]:
-    """Compose ``request.samples`` pieces for each of ``primers``, with its seed of ``seeds``; yield
-    (number, sample) as soon as a piece is composed.
+    """Compose ``request.samples`` pieces for each of ``primers``; yield (number, sample) as soon as
+    a piece is composed. The pieces of the first primer have the first numbers.
 
-    The pieces of the first primer have the first numbers, then follow those of the second.
-    ``scores`` are the music from which the primers were encoded. The other arguments are those of
-    :func:`~musictx.sampling.composer.continuations`.
+    scores  the music from which the primers were encoded; ``None`` for new pieces
+    seeds   one for each primer
 
-    With four candidates the first sample is the best (:mod:`.candidates`) of samples 0 to 3 of the
-    same seed, the second of samples 4 to 7. The events of a sample are reported when it has been
+    The other arguments are those of :func:`~musictx.sampling.composer.continuations`.
+
+    With ``request.candidates=4`` the first sample is the best (:mod:`.candidates`) of samples 0 to
+    3 of the same seed, the second of samples 4 to 7. The events of a sample are reported when it is
     chosen."""
     if request.candidates > 1:
         candidate_count = request.samples * request.candidates
@@ -252,10 +245,10 @@ def compose_pieces(
         return
     is_restricted = bool(len(penalties) or len(processors))
     compose = idiom_of(bundle.tokenizer).composer(bundle, primers, request, is_restricted)
-    count = request.samples
-    primers = [primer for primer in primers for _ in range(count)]
-    scores = [score for score in scores for _ in range(count)]
-    piece_seeds = [(seed, number) for seed in seeds for number in range(count)]
+    numbers = range(request.samples)
+    primers = [primer for primer in primers for _ in numbers]
+    scores = [score for score in scores for _ in numbers]
+    piece_seeds = [(seed, number) for seed in seeds for number in numbers]
     if compose is not None:
         for number, (primer, score, seed) in enumerate(zip(primers, scores, piece_seeds)):
             emit = on_event and partial(on_event, number)

@@ -1,5 +1,5 @@
-"""Habits of parts, such as their range and density, measured in the corpus or in the tracks around
-a gap: :func:`habits_of`."""
+"""Habits of parts, such as their range and density: statistics of the corpus, or of the tracks
+around a gap (:func:`habits_of`)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from musictx.data.statistics import (
     WINDOW_SECONDS,
     Habit,
     densest,
+    measure_habit,
     notes_at_onsets,
     parts_of,
     usual_length,
 )
-from musictx.data.statistics import habit as measure_habit
 from musictx.notes import DRUMS, Score
 from musictx.pedal import fold_sustain
 from musictx.sampling.constants import (
@@ -29,10 +29,10 @@ from musictx.sampling.constants import (
     RANGE_MARGIN,
 )
 
-#: The habit of a part without statistics: no limits.
+#: The habit of a part without statistics.
 NO_LIMITS = Habit(voices=128, low=0, high=127)
 #: The lowest and the highest pitch of the General MIDI drum kit.
-KIT = 35, 81
+KIT = (35, 81)
 #: Monophonic parts, even if other parts with their program play chords.
 LINES = ("melody", "lead", "counter-melody", "bass", "flute")
 #: The monophonic parts that are second voices to a melody.
@@ -40,7 +40,7 @@ SECOND_VOICES = {"lead", "counter-melody"}
 
 
 def corpus_habits(bundle: Bundle, named_parts: Mapping[str, int]) -> dict[int, Habit]:
-    """Return {program: habit} of the ``named_parts`` {name: program} from the model's card. Drums
+    """Return {program: habit} of the ``named_parts``, {name: program}, in the model's card. Drums
     are limited to the General MIDI kit, :data:`LINES` to one voice."""
     habits = {part: bundle.stats.parts.get(part, NO_LIMITS) for part in named_parts.values()}
     if DRUMS in habits:
@@ -56,12 +56,13 @@ def corpus_habits(bundle: Bundle, named_parts: Mapping[str, int]) -> dict[int, H
 def without_overridden_limits(
     habits: Mapping[int, Habit], sampling: SamplingConfig, values: Mapping[str, float]
 ) -> dict[int, Habit]:
-    """Return ``habits`` without the limits that a request overrides. These controls, if they are
-    in ``values``, and options of ``sampling`` remove:
+    """Return ``habits`` without the limits that a request overrides:
 
-    polyphony            the limits on simultaneous notes and on the length of notes
-    density              the limit on notes within a few seconds
-    register, low, high  the limits on pitches, except for drums
+    polyphony            overrides the limits on simultaneous notes and on the length of notes
+    density              overrides the limit on notes within a few seconds
+    register, low, high  override the limits on pitches, except for drums
+
+    ``values`` are the controls that the request sets.
     """
     removed = set()
     if "polyphony" in values:
@@ -83,8 +84,8 @@ def seconds_per_id_second(bundle: Bundle, task: Task) -> float:
 
 
 def accompaniment_density(bundle: Bundle, task: Task, notes: int) -> float:
-    """Return the usual density, in notes per second of the file, of an accompaniment to a melody
-    of ``notes`` notes or, if 0, of the density in the corpus; infinite if that is unknown."""
+    """Return the usual density, in notes per second of the file, of the accompaniment to a melody
+    of ``notes`` notes. 0: to a melody as dense as in the corpus; infinite if that is unknown."""
     melody = bundle.stats.parts.get(melody_program(bundle) or 0)
     if notes:
         density = notes / max(task.end - task.begin, 1.0)
@@ -102,15 +103,12 @@ def habits_of(
     new_parts: Collection[int],
 ) -> dict[int, Habit]:
     """Return the habit of each part to compose, without the limits that ``request`` overrides
-    (:func:`without_overridden_limits`).
+    (:func:`without_overridden_limits`). Those of a gap are measured in its tracks, others are those
+    of the corpus.
 
     named_parts  {name: program} of the parts that the request names
     score        the file with the programs that the model was trained with
     new_parts    the programs of all parts to compose
-
-    In a gap habits come from its tracks, otherwise from the corpus. The limit on simultaneous notes
-    counts new notes only, but with bar tokens it and the limit on notes within a few seconds count
-    all tracks of a part.
     """
     if task.is_gap:
         habits = _habits_around(bundle, task, score)
@@ -154,29 +152,30 @@ def _habits_around(bundle: Bundle, task: Task, score: Score) -> dict[int, Habit]
     if "program" not in bundle.tokenizer.vocabulary.kinds:
         notes["program"] = 0
     on_tracks = notes[np.isin(notes["track"], task.tracks)]
-    # Notes that sound at once, or begin within a few seconds, are counted among these:
+    # The limits on simultaneous notes, and on notes within a few seconds, are measured in these. In
+    # bars they count all tracks of a part.
     all_notes = parts_of(notes if in_bars else on_tracks)
     stretch = seconds_per_id_second(bundle, task)
     first, last = max(task.begin - NEAR_SECONDS, 0.0), task.end + NEAR_SECONDS
     span = task.begin - first + max(min(last, task.score.duration) - task.end, 0.0)
     habits = {}
-    for part, played in parts_of(on_tracks).items():
-        if len(played) < FEWEST_NOTES:
+    for part, part_notes in parts_of(on_tracks).items():
+        if len(part_notes) < FEWEST_NOTES:
             continue
-        start, is_drum = played["start"], part == DRUMS
+        start, is_drum = part_notes["start"], part == DRUMS
         is_near = (start >= first) & (start < last) & ~((start >= task.begin) & (start < task.end))
         if is_near.sum() >= FEWEST_NOTES:
             rate = is_near.sum() / span
         else:
-            rate = len(played) / max(float(np.ptp(start)), 1.0)
+            rate = len(part_notes) / max(float(np.ptp(start)), 1.0)
         habit = measure_habit(
-            [notes_at_onsets(all_notes[part])], [played["pitch"]], [rate * stretch]
+            [notes_at_onsets(all_notes[part])], [part_notes["pitch"]], [rate * stretch]
         )
         margin = 0 if is_drum else RANGE_MARGIN
         habits[part] = habit._replace(
             low=max(habit.low - margin, 0),
             high=min(habit.high + margin, 127),
             densest=densest(all_notes[part], WINDOW_SECONDS * stretch),
-            longest=np.inf if is_drum else usual_length(played["end"] - start) / stretch,
+            longest=np.inf if is_drum else usual_length(part_notes["end"] - start) / stretch,
         )
     return habits

@@ -1,11 +1,11 @@
 """``musictx infill FILE from=5 to=8`` and ``musictx accompany FILE``: compose notes that fit given
 notes.
 
-From the request to the file: :func:`.tasks.task_of` decides where new notes begin and which notes
-stay. :func:`arrange` decides which parts are composed, with which habits and controls, and returns
-them as a :class:`.Brief`. The region of the brief (:class:`.Infill`) has the prompt, constraint and
-penalties for the engine. :func:`compose_region` composes the region and moves its notes to the
-tracks of the file. :func:`make_sample` adds them to the piece.
+:func:`.tasks.task_of` decides where new notes begin and which notes stay. :func:`arrange` decides
+which parts are composed, with which habits and controls (:class:`.Brief`). A region
+(:class:`.Infill`) has the prompt, constraint and penalties for the engine. :func:`compose_region`
+composes it and moves its notes to the tracks of the file. :func:`make_sample` adds them to the
+piece.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def compose_versions(
 ) -> Iterator[Sample]:
     """Compose ``request.samples`` versions of a ``task``; yield each as soon as it is composed.
 
-    Version i of seed s is always the same. ``progress`` and ``on_event`` are passed to
+    Version i of seed s is always the same. ``progress`` and ``on_event`` are those of
     :func:`.composer.versions`; for chorales and loops ``on_event`` is never called. Raises
     ``UserError`` for a model without control tokens, and for an option that the model's tokens
     cannot express, such as chords.
@@ -88,7 +88,7 @@ def compose_events(
     seed: int,
     **callbacks: Any,
 ) -> Iterator[Sample]:
-    """Do what :func:`compose_versions` does, with a model with event tokens."""
+    """:func:`compose_versions` for models with event tokens."""
     task = with_beats(bundle, task, request)
     _refuse_bars(bundle, task, request)
     score, brief = arrange(bundle, task, request, usual_levels(bundle, task))
@@ -98,8 +98,8 @@ def compose_events(
 
 
 def with_beats(bundle: Bundle, task: Task, request: InfillConfig | AccompanyConfig) -> Task:
-    """Return ``task`` with the beats of its music if the new notes need beats. Raises ``UserError``
-    for a model without control tokens."""
+    """Return ``task``, with the beats of its music if the new notes keep to beats. Raises
+    ``UserError`` for a model without control tokens."""
     if not has_controls(bundle.tokenizer):
         raise UserError(f"model: {no_controls_message(bundle.tokenizer)}")
     return task.in_time() if on_beats(bundle, request.quantise) else task
@@ -108,7 +108,7 @@ def with_beats(bundle: Bundle, task: Task, request: InfillConfig | AccompanyConf
 def _refuse_bars(bundle: Bundle, task: Task, request: InfillConfig | AccompanyConfig) -> None:
     """Raise ``UserError`` for options that need bars or chords, which event tokens do not have."""
     options = {name: getattr(request, name, None) for name in ("chords", "style")}
-    options |= {"loop": "true" if request.loop else None}
+    options["loop"] = "true" if request.loop else None
     if is_chart(task.score):
         options["chords"] = options["chords"] or "of the file"
     for name, value in options.items():
@@ -117,8 +117,8 @@ def _refuse_bars(bundle: Bundle, task: Task, request: InfillConfig | AccompanyCo
 
 
 def usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:
-    """Return the usual density, in notes per second of the file, and register of a melody with its
-    accompaniment; without a melody, the density of an accompaniment to a usual melody."""
+    """Return the usual density, in notes per second of the file, and register of a melody together
+    with its accompaniment. Without a melody: the density of the accompaniment to a usual one."""
     density = accompaniment_density(bundle, task, len(task.given))
     levels = {"density": density} if np.isfinite(density) else {}
     if task.given_levels:
@@ -141,8 +141,8 @@ def arrange(
     the file with the programs that the model was trained with, and the brief of the region.
 
     In a gap, and for parts that ``request`` names, targets apply to the new notes alone. For the
-    usual accompaniment they apply to new and given notes together, and a control without a value in
-    ``request`` has its ``usual`` value.
+    usual accompaniment they apply to new and given notes together; the ``usual`` levels are the
+    targets of controls that ``request`` does not set.
     """
     _check_drums(bundle, task)
     named_parts = parts.find_parts(bundle, task.add)
@@ -220,15 +220,15 @@ def _with_model_programs(
 
 
 def _per_second_of_ids(values: Mapping[str, float], stretch: float) -> dict[str, float]:
-    """Return the ``values`` of controls with the density in notes per second of the ids instead of
-    the file; ``stretch`` is the seconds of the file per second of the ids."""
+    """Return the ``values`` of controls with the density per second of the ids instead of the file.
+    ``stretch``: seconds of the file per second of the ids."""
     return {n: value * stretch if n == "density" else value for n, value in values.items()}
 
 
 def default_parts(bundle: Bundle, task: Task, score: Score) -> list[int]:
-    """Return the parts to compose if the request names none: those of the tracks of a gap inside
-    the gap, or those of the model's usual accompaniment. For a model without programs, program 0.
-    Drums are included if the tracks of a gap have any."""
+    """Return the parts to compose if the request names none: those that the tracks of a gap have
+    inside it, and drums if these tracks have any; otherwise those of the model's usual
+    accompaniment. For a model without programs: program 0."""
     on_tracks = score.notes[np.isin(score.notes["track"], task.tracks)]
     if "program" not in bundle.tokenizer.vocabulary.kinds:
         programs = {0}
@@ -259,8 +259,8 @@ def compose_region(
     **callbacks: Any,
 ) -> Iterator[Version]:
     """Compose ``request.samples`` versions of the ``region`` of a ``task``; yield each as soon as
-    it is composed. ``score`` is the file with the programs of the model. ``take`` is applied last
-    to the new notes. ``callbacks`` are those of :func:`.composer.versions`."""
+    it is composed. ``score`` is the file with the programs of the model. ``take``, if given, has
+    the last word on the new notes. ``callbacks`` are those of :func:`.composer.versions`."""
     seeds = [(seed, number) for number in range(request.samples)]
 
     def finish(new: np.ndarray) -> np.ndarray:
@@ -272,12 +272,9 @@ def compose_region(
 
 
 def _finish(region: Infill, task: Task, score: Score, grid: str, new: np.ndarray) -> np.ndarray:
-    """Return the ``new`` notes on tracks of the file, quantised to ``grid`` and, in a gap, moved
-    inside the gap. Without a melody, notes end at the end of the last bar of the chords.
-
-    In a gap, each note goes to the track that has the program of the note in ``score``. An
-    accompaniment gets a new track for each new part.
-    """
+    """Return the ``new`` notes quantised to ``grid``, and assigned to tracks: in a gap, to the
+    track that has the program of the note in ``score``; in an accompaniment, to a new track for
+    each part. Notes are moved inside a gap, and end with the chords if there is no melody."""
     new = timeline.quantise(new, task.score, grid)
     chords_alone = not (task.is_gap or task.given_levels)
     begin, end = (task.begin, task.end) if task.is_gap or chords_alone else (0.0, np.inf)
@@ -297,8 +294,8 @@ def _finish(region: Infill, task: Task, score: Score, grid: str, new: np.ndarray
 
 
 def make_sample(bundle: Bundle, task: Task, version: Version) -> Sample:
-    """Return the piece with the new notes of ``version``, and with its new chords as markers. New
-    tracks get the names of the parts that the request names, or else "accompaniment"."""
+    """Return the piece with the new notes of ``version``, and with its chords as markers. New
+    tracks are named after the parts that the request names, or else "accompaniment"."""
     base, names = task.given if task.is_gap else task.score, dict(task.score.names)
     first_new_track = timeline.first_free_track(task.score)
     new_tracks = [] if task.tracks else np.unique(version.notes["track"]).tolist()

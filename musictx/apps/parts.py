@@ -3,8 +3,7 @@ parts that a model can write.
 
 The option ``corpus.programs`` assigns programs to track names, so that tracks of one instrument can
 be separate parts; the model's card has the mapping. A track with such a name is encoded with that
-program and gets its original program back afterwards; a new track gets the name of its program.
-Users request parts by names such as "bass".
+program, and afterwards gets its original program back. A new track gets the name of its program.
 
 To the model a program is one part. If several tracks share a program, such as the two hands of a
 piano, each is lent another program of the corpus while music is composed.
@@ -30,8 +29,8 @@ from musictx.sampling import timeline
 from musictx.sampling.constants import FEWEST_NOTES
 from musictx.shipped import models
 
-#: First General MIDI program of a family -> the program that represents this family in the corpus
-#: of songs (scripts/reproduce/songs.py).
+#: The first General MIDI program of a family -> the program of the whole family in the corpus of
+#: songs (scripts/reproduce/songs.py).
 FAMILIES = {
     **{0: 0, 8: 11, 16: 16, 24: 24, 29: 29, 32: 33, 40: 48},
     **{56: 61, 64: 65, 72: 73, 80: 80, 88: 88, 96: 81},
@@ -47,8 +46,7 @@ NAMES = {
 
 
 def corpus_programs(bundle: Bundle) -> Mapping[str, int]:
-    """Return {name of a track: its program} of the corpus; empty if the tokens of ``bundle`` have
-    no programs."""
+    """Return {track name: program} of the model's corpus; empty if its tokens have no programs."""
     if "program" not in bundle.tokenizer.vocabulary.kinds:
         return {}
     return bundle.corpus.get("programs") or {}
@@ -57,11 +55,9 @@ def corpus_programs(bundle: Bundle) -> Mapping[str, int]:
 def with_model_programs(
     bundle: Bundle, score: Score, lent: Mapping[int, int] | None = None
 ) -> Score:
-    """Return ``score`` with the programs that the model was trained with.
-
-    A track gets its program in ``lent`` (:func:`lend_programs`), or else the program of its name in
-    the corpus. A program that the corpus does not have is replaced by the program of its family, if
-    the corpus has that."""
+    """Return ``score`` with the programs that the model was trained with. A track gets its program
+    in ``lent`` (:func:`lend_programs`), or else that of its name in the corpus. A program that the
+    corpus does not have is replaced by that of its family, if the corpus has that."""
     score = with_programs(score, corpus_programs(bundle))
     instruments, notes = bundle.stats.instruments, score.notes.copy()
     for program in set(notes["program"].tolist()) - (instruments or set(range(DRUMS))):
@@ -81,9 +77,7 @@ def melody_program(bundle: Bundle) -> int | None:
 def find_melody_track(score: Score, program: int | None = None) -> int | None:
     """Return the track of the melody: the track called "melody", or the only track with the
     ``program``, or else the track with the highest mean pitch. ``None`` without pitched notes.
-
-    Tracks with fewer than :data:`FEWEST_NOTES` notes are considered only if all tracks have fewer.
-    """
+    Tracks with fewer than :data:`FEWEST_NOTES` notes count only if all tracks have fewer."""
     notes = score.notes[~score.notes["drum"]]
     numbers, counts = np.unique(notes["track"], return_counts=True)
     has_enough = counts >= FEWEST_NOTES
@@ -106,15 +100,15 @@ def lend_programs(
     melodies: Collection[int] = (),
     new_parts: Collection[int] = (),
 ) -> dict[int, int]:
-    """Choose programs so that each track is a separate part; return {track: lent program}. Tracks
-    of ``score`` are lent a program if they share their program with another track, or with the
-    programs of ``new_parts``.
+    """Choose programs so that each track is a separate part; return {track: lent program}.
 
-    The tracks ``melodies``, by default the melody of ``score``, get the corpus's program of
-    melodies, unless it is taken. Every other track gets the free program under which the model
-    gives the piece the highest probability: the tracks ``first`` before the others, then those
-    with most notes. If no program is free, tracks in ``first`` share programs; others share one
-    that neither these nor ``new_parts`` use. A track with several programs keeps them.
+    A track of ``score`` is lent a program if it shares its program with another track, or with one
+    of the programs ``new_parts``. A track with several programs keeps them. The tracks
+    ``melodies``, by default the melody of ``score``, get the corpus's program of melodies, unless
+    it is taken. Every other track gets the free program under which the model gives the piece the
+    highest probability: the tracks ``first`` before the others, then those with most notes. If no
+    program is free, tracks in ``first`` share programs with each other; others share one that
+    neither these nor ``new_parts`` use.
     """
     if "program" not in bundle.tokenizer.vocabulary.kinds:
         return {}
@@ -155,14 +149,14 @@ def lend_programs(
 def _likeliest_program(
     bundle: Bundle, score: Score, lent: Mapping[int, int], track: int, programs: Sequence[int]
 ) -> int:
-    """Return the one of ``programs`` that gives ``score`` the highest likelihood as the program of
-    ``track``, while other tracks have their ``lent`` programs. Only the :data:`MIDDLE_SECONDS` in
-    which the track has most notes count."""
+    """Return the one of ``programs`` with which ``track`` gives ``score`` the highest likelihood;
+    other tracks have their ``lent`` programs. Only the :data:`MIDDLE_SECONDS` in which the track
+    has most notes are measured."""
     if len(programs) == 1:
         return programs[0]
     start = score.notes["start"]
     starts = start[(score.notes["track"] == track) & ~score.notes["drum"]]
-    # The number of notes from each note on.
+    # For each note, the number of notes in the excerpt that begins with it.
     counts = np.searchsorted(starts, starts + MIDDLE_SECONDS) - np.arange(len(starts))
     begin = starts[counts.argmax()]
     excerpt = replace(
@@ -183,8 +177,8 @@ def family_program(program: int) -> int:
 
 
 def available_parts(bundle: Bundle) -> dict[str, int]:
-    """Return {name: program, 128 for drums} of the parts that the model can write, under the names
-    of its corpus and those of :data:`NAMES`; other programs of its corpus as "program 50"."""
+    """Return {name: program, 128 for drums} of the parts that the model can write. The names are
+    those of its corpus and of :data:`NAMES`; programs without a name are called "program 50"."""
     kinds = bundle.tokenizer.vocabulary.kinds
     programs = set(bundle.stats.instruments or range(DRUMS)) if "program" in kinds else {0}
     if "drum" not in kinds or not bundle.tokenizer.beats:  # event models infill no drums
@@ -225,22 +219,25 @@ def refusal(bundle: Bundle, name: str) -> str:
 
 
 def with_file_programs(
-    bundle: Bundle, score: Score, original: Score | None, has_original: bool = True
+    bundle: Bundle, score: Score, original: Score | None, includes_original: bool = True
 ) -> Score:
     """Return ``score`` with the programs that its notes have in ``original``, and with the tempo
-    map of its file instead of detected beats. New notes get the program that their track has in
-    ``original`` at that time, or at its end if ``score`` has only new notes (``has_original``).
-    Tracks without pitched notes there get the name of their program in the corpus, if any."""
+    map of its file instead of detected beats.
+
+    A new note gets the program that its track has in ``original`` at that time or, if ``score``
+    has only new notes (not ``includes_original``), at the end. A new pitched track gets the name
+    of its program in the corpus, if any."""
     notes, names = score.notes.copy(), dict(score.names)
     old_notes = Score().notes if original is None else original.notes
-    notes["start"] += 0.0 if has_original else np.inf
-    current = timeline.with_track_programs(notes, old_notes)["program"].tolist()
+    timed_notes = notes.copy()
+    if not includes_original:
+        timed_notes["start"] = np.inf
+    current = timeline.with_track_programs(timed_notes, old_notes)["program"].tolist()
     fields, old_programs = ["track", "drum", "start", "pitch"], defaultdict[tuple, list[int]](list)
     for *key, program in old_notes[[*fields, "program"]][::-1].tolist():
         old_programs[*key].append(program)
-    keys = notes[fields].tolist()
+    keys = timed_notes[fields].tolist()
     notes["program"] = [(old_programs[k] or [p]).pop() for k, p in zip(keys, current)]
-    notes["start"] = score.notes["start"]
     name_of = {program: name for name, program in corpus_programs(bundle).items()}
     pitched, old_pitched = (table[~table["drum"]] for table in (notes, old_notes))
     for track in np.setdiff1d(pitched["track"], old_pitched["track"]).tolist():

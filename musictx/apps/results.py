@@ -22,13 +22,13 @@ from musictx.notes import Score
 from musictx.sampling.sample import Sample
 from musictx.shipped import model_folder
 
-#: The most bytes of the first part of a file name. File systems allow 255 bytes for the whole name,
-#: which also has a seed, a number and a suffix.
+#: The largest size of the first part of a file name, bytes. File systems allow 255 bytes for the
+#: whole name, which also has a seed, a number and a suffix.
 LONGEST_NAME_BYTES = 200
-#: Suffixes of the audio and the image of the notes that ``render=true`` writes.
+#: Suffixes of the files that ``render=true`` writes: audio, and an image of the notes.
 RENDERED = (".wav", ".png")
 
-#: A function that shows the user a message of one line before the music is composed.
+#: A function that shows the user a line before the music is composed.
 Notice = Callable[[str], None]
 
 
@@ -48,12 +48,12 @@ class Result:
 
 
 def print_line(line: str) -> None:
-    """Print a line at once."""
+    """Print a line without buffering."""
     print(line, flush=True)
 
 
 def report(result: Result) -> Result:
-    """Print the files of a result and the remarks on it."""
+    """Print the rendered files of a result, and its remarks; return it."""
     music, *renderings = result.paths
     for path in renderings:
         print_line(str(path))
@@ -65,10 +65,9 @@ def report(result: Result) -> Result:
 def read_music(
     path: str, option: str, limits: Limits, repeats: bool = True, notice: Notice = print_line
 ) -> Score:
-    """Read a MIDI or MusicXML file, or an example that comes with musictx, by its name.
-
-    ``notice`` is called with a message about damage, or notation that is not played. Raises
-    ``UserError`` naming ``option`` if the file does not exist or cannot be read as music."""
+    """Read a MIDI or MusicXML file, or an included example by its name. ``notice`` is called with a
+    line about damage, or notation that is not played. Raises ``UserError`` naming ``option`` if the
+    file does not exist or cannot be read as music."""
     file = Path(path).expanduser()
     if not file.exists():
         file = shipped.examples().get(path, file)
@@ -88,11 +87,9 @@ def on_beats(bundle: Bundle, quantise: str) -> bool:
 
 
 def suits_bars(request: WritingOptions, score: Score | None) -> bool:
-    """Whether a model with bar tokens suits ``request`` for the music ``score``, or for new music.
-
-    It does if the request has options that need bars or instruments other than a piano, or if
-    ``score`` keeps to its beats, has drums, or has chords but no notes.
-    """
+    """Whether a model with bar tokens suits ``request`` for the music ``score`` (``None``: for new
+    music): if options need bars or instruments other than a piano, or if ``score`` keeps to its
+    beats, has drums, or has chords but no notes."""
     parts = {name.strip().lower() for name in (getattr(request, "add", None) or "").split(",")}
     if parts - {"", "piano", "chords"}:
         return True
@@ -105,7 +102,7 @@ def suits_bars(request: WritingOptions, score: Score | None) -> bool:
 
 
 def check_notation(out: str, beats: bool, suggestion: str) -> None:
-    """Raise ``UserError`` with a ``suggestion`` for ``out=NAME.musicxml`` unless the music has
+    """Raise ``UserError`` with a ``suggestion`` if ``out`` is a MusicXML file and the music has no
     ``beats``."""
     if Path(out).suffix.lower() == ".musicxml" and not beats:
         reason = "notation needs beats, and this music has none"
@@ -113,8 +110,8 @@ def check_notation(out: str, beats: bool, suggestion: str) -> None:
 
 
 def notify_about_beats(score: Score, notice: Notice) -> None:
-    """Call ``notice`` if the beats of ``score`` were detected in its notes instead of read from its
-    tempo marks, or if none were found (:mod:`musictx.grid`)."""
+    """Call ``notice`` if the beats of ``score`` were detected in its notes, not read from its tempo
+    marks, or if none were found (:mod:`musictx.grid`)."""
     if without_beats(score):
         notice("beats: none could be detected, so new notes keep to the tempo marks of the file")
     elif score.pulse is not None and not grid_of(replace(score, pulse=None)).on_beats:
@@ -125,11 +122,11 @@ def notify_about_beats(score: Score, notice: Notice) -> None:
 def choose_model(
     model: ModelFolder, tokenizer: str | None, notice: Notice = print_line, in_bars: bool = False
 ) -> Path:
-    """Return the folder of the ``model``; if its path is None, choose a model
-    (:func:`.shipped.find_latest`) and call ``notice`` with it.
+    """Return the folder of the ``model``. If it has no path, choose the newest or an included model
+    (:func:`.shipped.find_latest`) and call ``notice`` with its name.
 
     tokenizer  the tokenizer that the command needs; None: any
-    in_bars    prefer a model with bar tokens
+    in_bars    whether to prefer a model with bar tokens
     """
     folder = model_folder(model.path, tokenizer, in_bars=in_bars)
     if model.path is not None:
@@ -157,9 +154,9 @@ def fresh_seed() -> int:
 
 
 def file_name(source: str | Path, done: str, seed: int) -> str:
-    """Return the name of a new file, without the number of the piece and the suffix, for example
-    song-continued-7 if ``source`` is the music file song.mid (a str) and ``done`` is "continued",
-    or piano-7 for new music by the model in the folder ``source`` (a Path)."""
+    """Return the name of a new file without the number of the piece and the suffix: for example
+    song-continued-7 if ``source`` is the music file "song.mid" and ``done`` is "continued", or
+    piano-7 if ``source`` is the Path of the model folder that composes a new piece."""
     if isinstance(source, Path):
         name, end = shipped.name_of(source.resolve()), f"-{seed}"
     else:
@@ -169,8 +166,8 @@ def file_name(source: str | Path, done: str, seed: int) -> str:
 
 @dataclass(frozen=True)
 class Work:
-    """What a command needs to write pieces: the loaded model, the seed, and the path of its files
-    without their numbers and suffixes (``stem``)."""
+    """What a command needs to compose and write pieces: the loaded model, the seed, and the path of
+    the files without numbers and suffixes (``stem``)."""
 
     bundle: Bundle
     seed: int
@@ -233,21 +230,19 @@ class Work:
 def write_new(path: Path, content: bytes) -> Path:
     """Write ``content`` and return the path of its file: the first of NAME, NAME-2, NAME-3, ...
     that does not exist or has this content already, where NAME is that of ``path``."""
-    number, candidate = 1, path
-    while candidate.exists() and not _has_content(candidate, content):
+    number, file = 1, path
+    while file.exists():
+        # Reading from a pipe would block.
+        is_same_size = file.is_file() and file.stat().st_size == len(content)
+        if is_same_size and file.read_bytes() == content:
+            break
         number += 1
-        candidate = path.with_name(f"{path.stem}-{number}{path.suffix}")
-    files.write_bytes(candidate, content)
-    return candidate
-
-
-def _has_content(path: Path, content: bytes) -> bool:
-    """Whether ``path`` is a regular file with this ``content``. Other files are not opened: reading
-    from a pipe would block."""
-    same_size = path.is_file() and path.stat().st_size == len(content)
-    return same_size and path.read_bytes() == content
+        file = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    files.write_bytes(file, content)
+    return file
 
 
 def describe_new_notes(sample: Sample) -> str:
     """Describe the new music, such as "87 new notes, 12.4 s of music"."""
-    return f"{sample.notes:,} new notes, {sample.seconds:.1f} s of music"
+    noun = "note" if sample.notes == 1 else "notes"
+    return f"{sample.notes:,} new {noun}, {sample.seconds:.1f} s of music"

@@ -69,10 +69,9 @@ def task_of(
     options: tuple[str, str] = ("from", "to"),
     repairs: Counter[str] | None = None,
 ) -> Task:
-    """Return the task that ``request`` describes for the music ``score``. ``options`` are the names
-    of the options for the two ends of a gap, for error messages. ``repairs`` counts what is left
-    out or guessed in a file of chords. Raises ``UserError`` for chords if the optional component
-    for them is missing."""
+    """Return the task that ``request`` describes for the music ``score``. Error messages call the
+    two ends of a gap by the names ``options``. ``repairs`` counts what is left out or guessed in a
+    file of chords. Raises ``UserError`` for chords if their optional component is missing."""
     if isinstance(request, InfillConfig):
         return gap_task(score, request, options)
     if request.chords is None and not is_chart(score):
@@ -87,9 +86,9 @@ def gap_task(
     score: Score, request: InfillConfig, options: tuple[str, str] = ("from", "to")
 ) -> Task:
     """Return the task of replacing all notes that begin from ``request.begin`` to ``request.end``
-    on ``request.tracks``, by default on the tracks other than drums that have notes within
-    :data:`NEAR_SECONDS` of the gap. Without such tracks: on all but drums; if there are only
-    drums, on all."""
+    on ``request.tracks``. Default: the tracks other than drums with notes within
+    :data:`NEAR_SECONDS` of the gap; without such tracks, all but drums; if there are only drums,
+    all."""
     from_option, to_option = options
     # Bars are counted by the meters of the file, not by detected beats.
     beats = in_time(score, tracking=False).beats
@@ -122,19 +121,20 @@ def gap_task(
         names = request.tracks.split(",")
         tracks = {track for name in names for track in find_tracks(score, name, "tracks")}
     is_inside = (start >= begin - 1e-6) & (start < end - 1e-6)
-    on_tracks = np.isin(notes["track"], [*tracks])
+    new_tracks = tuple(sorted(tracks))
+    on_tracks = np.isin(notes["track"], new_tracks)
     given = score.with_notes(notes[~(is_inside & on_tracks)])
     levels = _levels_around(notes[on_tracks], notes[~on_tracks], begin, end, score.duration)
-    return Task(score, given, begin, end, True, tuple(sorted(tracks)), levels)
+    return Task(score, given, begin, end, True, new_tracks, levels)
 
 
 def _levels_around(
     on_tracks: np.ndarray, others: np.ndarray, begin: float, end: float, duration: float
 ) -> dict[str, float]:
-    """Return the values of the controls around a gap in a piece of ``duration`` seconds, measured
-    in the notes ``on_tracks`` (the tracks to compose) near the gap and in the ``others`` inside it.
-    Density and polyphony are the sums of both, loudness and register the means weighted by density.
-    Empty if there are too few notes near the gap."""
+    """Return the values of the controls around a gap in a piece of ``duration`` seconds. They are
+    measured in the notes ``on_tracks`` (the tracks to compose) near the gap, and in the ``others``
+    inside it. Density and polyphony are added, of loudness and register the mean, weighted by
+    density, is taken. Empty if there are too few notes near the gap."""
     first, last = max(begin - NEAR_SECONDS, 0.0), min(end + NEAR_SECONDS, duration)
     near_levels = _levels(on_tracks, first, last)
     inside_levels = _levels(others, begin, min(end, duration)) if near_levels else {}
@@ -159,9 +159,8 @@ def _levels(notes: np.ndarray, begin: float, end: float) -> dict[str, float]:
 
 
 def melody_task(score: Score, request: AccompanyConfig) -> Task:
-    """Return the task of adding an accompaniment to the tracks of ``score``; its chords are
-    ignored. The usual accompaniment follows only the melody; parts that ``request`` names follow
-    all tracks."""
+    """Return the task of accompanying ``score``, whose chords are ignored. The usual accompaniment
+    follows only the melody; parts that ``request`` names follow all tracks."""
     add, melody = requested_parts(request), score.notes
     if request.melody_track is not None:
         tracks = find_tracks(score, request.melody_track, "melody_track")
@@ -179,8 +178,8 @@ def melody_task(score: Score, request: AccompanyConfig) -> Task:
     given = score.with_notes(notes)
     given = replace(given, pedals=given.pedals[np.isin(given.pedals["track"], notes["track"])])
     begin, end = float(notes["start"].min()), float(notes["end"].max())
-    density = len(notes) / max(end - begin, 1.0)
-    return Task(score, given, begin, end, False, (), {"density": density}, add, melody_tracks)
+    levels = {"density": len(notes) / max(end - begin, 1.0)}
+    return Task(score, given, begin, end, False, (), levels, add, melody=melody_tracks)
 
 
 def requested_parts(request: AccompanyConfig) -> tuple[str, ...]:
@@ -191,9 +190,8 @@ def requested_parts(request: AccompanyConfig) -> tuple[str, ...]:
 
 
 def parse_position(option: str, value: str | None, beats: Beats, *, is_begin: bool) -> float:
-    """Return the position ``value`` in seconds. ``value`` is seconds such as ``12.5s``, or the
-    number of a bar, which means its beginning if ``is_begin``, else its end. A pick-up is bar 0.
-    Raises ``UserError`` naming ``option``."""
+    """Convert a position to seconds: ``12.5s``, or the number of a bar, which means its beginning
+    if ``is_begin``, else its end. A pick-up is bar 0. Raises ``UserError`` naming ``option``."""
     text = (value or "").strip()
     if seconds := re.fullmatch(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*s", text):
         return float(seconds[1])
@@ -211,8 +209,8 @@ def tracks_by_name(score: Score, name: str) -> list[int]:
 
 
 def find_tracks(score: Score, name: str, option: str) -> list[int]:
-    """Return the tracks called ``name``, or else the track with this number, counted from 1 among
-    the tracks that have notes. Raises ``UserError`` naming ``option``."""
+    """Return the tracks called ``name``, or else the track with this number, counted from 1 over
+    the tracks with notes. Raises ``UserError`` naming ``option``."""
     tracks = sorted(set(score.notes["track"].tolist()))
     if matches := sorted({*tracks_by_name(score, name)} & {*tracks}):
         return matches

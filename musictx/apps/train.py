@@ -65,13 +65,13 @@ def run(config: TrainConfig) -> Trained:
         shards = prepared.shards
 
         # 2. The run folder: new, to resume, or finished
-        fingerprints = run_folder.fingerprints(config, shards, tokenizer)
+        fingerprints = run_folder.hash_inputs(config, shards, tokenizer)
         path = run_folder.choose_path(config, shards.corpus["name"], fingerprints)
         if is_trial:
             path = Path(stack.enter_context(tempfile.TemporaryDirectory()), path.name)
         folder = RunFolder(path)
         if is_first:
-            stack.enter_context(run_folder.one_process(folder.path / run_folder.LOCK))
+            stack.enter_context(run_folder.exclusive_lock(folder.path / run_folder.LOCK))
             folder.check(config, fingerprints)
         was_new, state = folder.is_new, folder.state(config)
         if state.is_finished:

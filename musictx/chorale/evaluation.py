@@ -25,7 +25,7 @@ from musictx.evaluate.comparison import Comparison, TableRow
 from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import CopyIndex
 from musictx.evaluate.samples import NumberedSamples
-from musictx.evaluate.sets import TRAINING, files_in, music_of, seams_in
+from musictx.evaluate.sets import TRAINING, find_files, read_files, read_seams
 
 #: Bootstrap resamples for the standard error of the rate of faults.
 RESAMPLES = 1000
@@ -46,12 +46,12 @@ class ChoraleMeasures(GeneralMeasures):
     corpora = ("jsb", "bach")
     ending = "model"
 
-    def samples(self, folder: str | Path, option: str = "samples") -> list[Chorale]:
+    def read_samples(self, folder: str | Path, option: str = "samples") -> list[Chorale]:
         """Read every music file in ``folder`` as four voices. Raises ``UserError`` for a file with
         more voices; its message begins with ``option``."""
-        seams = seams_in(folder)
+        seams = read_seams(folder)
         chorales = []
-        for name, score in music_of(files_in(folder, option), option):
+        for name, score in read_files(find_files(folder, option), option):
             try:
                 grid, _ = grids.read(score)
             except UserError as error:
@@ -60,14 +60,14 @@ class ChoraleMeasures(GeneralMeasures):
             chorales.append(Chorale(name, grid, min(seam, len(grid))))
         return chorales
 
-    def real(self, count: int) -> list[Chorale]:
+    def draw_real(self, count: int) -> list[Chorale]:
         """Return all pieces of real music; for harmonisations only the first ``count``, since there
         is a sample for each piece."""
         folder, split = self.config.against, self.config.split
-        pieces = self._chorales(split) if folder is None else self.samples(folder, "against")
+        pieces = self._chorales(split) if folder is None else self.read_samples(folder, "against")
         return pieces[:count] if self.config.task == "harmonise" else pieces
 
-    def of_corpus(self, count: int, split: str) -> list[Chorale]:
+    def draw_from_split(self, count: int, split: str) -> list[Chorale]:
         return self._chorales(split)[:count]
 
     def _chorales(self, split: str) -> list[Chorale]:

@@ -22,7 +22,7 @@ from musictx.chorale.particles import decode_piece, run_filter
 from musictx.chorale.rules import Form
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import TokenSampling
-from musictx.likelihood import losses
+from musictx.likelihood import predictions_and_losses
 from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.tokens.vocab import BOS, EOS
 
@@ -138,5 +138,5 @@ def _log_probability(model: MusicTransformer, ids: np.ndarray) -> np.ndarray:
     edge = np.ones((len(distinct), 1), np.int64)
     rows = torch.from_numpy(np.hstack([edge * BOS, distinct, edge * EOS]))
     with evaluating(model):
-        _, nats = losses(model, rows[:, :-1], rows[:, 1:])
+        _, nats = predictions_and_losses(model, rows[:, :-1], rows[:, 1:])
     return -nats.sum(1).numpy()[index.reshape(-1)]

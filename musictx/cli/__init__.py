@@ -18,12 +18,12 @@ from typing import Any
 from musictx import __version__, registry
 from musictx.cli.streams import ignore_output_errors
 from musictx.commands import COMMANDS, groups, options_of, unknown_command
-from musictx.errors import OutOfMemory, UserError, shown
+from musictx.errors import UserError, memory_errors, shown
 from musictx.hydra_config import finetuning
 from musictx.hydra_config.run import train
 from musictx.options import make_config, parse, unknown_option
 
-#: Flag -> its possible values, the default first; (): any value; None: it takes no value.
+#: The flags of train: flag -> its possible values, the default first. (): any value; None: none.
 FLAGS: dict[str, tuple[str, ...] | None] = {
     "--cfg": ("job", "hydra", "all"),
     "--config-dir": (),
@@ -31,16 +31,16 @@ FLAGS: dict[str, tuple[str, ...] | None] = {
     "--multirun": None,
 }
 SHORT = {"-c": "--cfg", "-cd": "--config-dir", "-cn": "--config-name", "-m": "--multirun"}
-#: The flags of all commands but train, which alone uses Hydra.
+#: The flags of the other commands, which do not use Hydra.
 OTHER_FLAGS: dict[str, tuple[str, ...] | None] = {"--cfg": ("job",), "--config-dir": ()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit status: 0; 1 if the machine could not write or had too
-    little memory; 2 for a mistake in the command; 130 after ^C; 143 if SIGTERM stopped a training.
-    Standard output may be closed, or its disk full, without changing the status."""
-    # Without this, set before torch is imported, idle OpenMP threads spin. That slows training down
-    # badly on a machine that also does other work.
+    """Run one command and return the exit status: 0; 1 if a file could not be written or there was
+    too little memory; 2 for a mistake in the command; 130 after ^C; 143 if SIGTERM stopped a
+    training. If standard output is closed, or its disk is full, the status is the same."""
+    # Otherwise idle OpenMP threads of torch spin, which slows training down badly on a machine that
+    # also does other work. torch reads this when it is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     gc.disable()  # until all modules are imported: saves a third of the time
     with ignore_output_errors():
@@ -64,7 +64,7 @@ def _dispatch(command: str = "help", *arguments: str) -> None:
     help_flags = {"-h", "--help", "--help=all"}
     if command in ("-V", "--version"):
         return print(f"musictx {__version__}")
-    if command in ("help", *help_flags):
+    if command in ("help", *help_flags):  # musictx help COMMAND
         command = next((argument for argument in arguments if argument != "all"), "help")
         arguments = (*arguments, "--help")
     if command == "continue":  # an alias of generate
@@ -74,9 +74,11 @@ def _dispatch(command: str = "help", *arguments: str) -> None:
     if help_flags & {*arguments}:
         from musictx.cli.help import command_help, overview
 
+        if command == "help":
+            return print(overview())
         schemes = [a.partition("=")[2] for a in arguments if a.startswith("position=")]
-        rare = bool({"--help=all", "all"} & {*arguments})
-        return print(overview() if command == "help" else command_help(command, rare, *schemes[:1]))
+        rare = "--help=all" in arguments or "all" in arguments
+        return print(command_help(command, rare, *schemes[:1]))
     flags, option_arguments = _split_flags(command, arguments)
     folders = [Path(folder) for flag, folder in flags.items() if flag == "--config-dir"]
     if not all(map(os.path.isdir, folders)):
@@ -96,37 +98,21 @@ def _dispatch(command: str = "help", *arguments: str) -> None:
     print(yaml.safe_dump(dataclasses.asdict(config), sort_keys=False), end="")
 
 
+@memory_errors()
 def _run(command: str, config: Any) -> Any:
-    """Import the function that runs ``command`` and call it. Memory errors of other libraries are
-    raised as :class:`OutOfMemory`."""
+    """Import the function that runs ``command`` and call it."""
+    function = registry.load(COMMANDS[command].run)
+    gc.freeze()  # modules are never garbage, so collections need not visit their objects
+    gc.enable()
     try:
-        function = registry.load(COMMANDS[command].run)
-        gc.freeze()  # modules are never garbage, so collections need not visit their objects
-        gc.enable()
-        try:
-            return function(config)
-        finally:
-            if "triton" in sys.modules:  # triton prints a warning for each frozen object
-                gc.unfreeze()
-    except (MemoryError, RuntimeError) as error:
-        if not _is_memory_error(error):
-            raise
-        raise OutOfMemory(
-            "not enough memory; smaller batches, fewer samples or workers, a shorter context or a "
-            "smaller model need less"
-        ) from error
-
-
-def _is_memory_error(error: Exception) -> bool:
-    """Whether Python, numpy, CUDA or torch raised ``error`` for lack of memory. torch on the CPU
-    raises a plain RuntimeError, recognised by its text."""
-    names = {kind.__name__ for kind in type(error).__mro__}
-    texts = ("can't allocate memory", "not enough memory")
-    return bool(names & {"MemoryError", "OutOfMemoryError"}) or any(t in str(error) for t in texts)
+        return function(config)
+    finally:
+        if "triton" in sys.modules:  # triton prints a warning for each frozen object
+            gc.unfreeze()
 
 
 def _split_flags(command: str, arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Return flag -> its value ("" for a flag without one), and the other ``arguments``."""
+    """Return {flag: value}, with "" for a flag without a value, and the other ``arguments``."""
     flags, option_arguments, remaining = dict[str, str](), list[str](), list(arguments)
     allowed = FLAGS if command == "train" else OTHER_FLAGS
     while remaining:
@@ -145,8 +131,8 @@ def _split_flags(command: str, arguments: Sequence[str]) -> tuple[dict[str, str]
         else:
             if not equals and remaining and (not choices or remaining[0] in choices):
                 value = remaining.pop(0)
-            flags[name] = value = value or "".join(choices[:1])
-            if not value or (choices and value not in choices):
+            flags[name] = value or "".join(choices[:1])
+            if not flags[name] or (choices and value not in ("", *choices)):
                 expected = f"one of {', '.join(choices)}" if choices else "a value"
                 raise UserError(f"{name}={value}: expected {expected}")
     return flags, option_arguments
@@ -155,8 +141,8 @@ def _split_flags(command: str, arguments: Sequence[str]) -> tuple[dict[str, str]
 def _unknown_flag(
     command: str, flag: str, following: Sequence[str], allowed: Collection[str]
 ) -> str:
-    """Return the error message for a ``flag`` that is not ``allowed``. ``following`` are the
-    arguments after it: for ``--seconds 8`` the message suggests seconds=8."""
+    """Return the error message for a ``flag`` that is not among the ``allowed``. ``following`` are
+    the arguments after it: for ``--seconds 8`` the message suggests seconds=8."""
     name, equals, value = flag.lstrip("-").partition("=")
     name = name.replace("-", "_")
     names = [*options_of(command), *groups(command), "model"]

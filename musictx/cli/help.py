@@ -55,7 +55,7 @@ def overview() -> str:
 
 def command_help(command: str, rare: bool = False, position: str = "huang") -> str:
     """Return the text of ``musictx COMMAND --help``: the important options, or with ``rare`` all,
-    with their defaults and meanings; of position schemes only the options of ``position``."""
+    with their meanings and defaults. Of the position schemes only ``position`` is described."""
     entry, options = COMMANDS[command], _options(command, position)
     selected = [
         (name, field)
@@ -87,7 +87,7 @@ def command_help(command: str, rare: bool = False, position: str = "huang") -> s
 
 def _options(command: str, position: str) -> list[tuple[str, dataclasses.Field]]:
     """Return (name on the command line, field) of a command's options, with those of one position
-    scheme: first the file that it reads, then its own options, then those shared with others."""
+    scheme. First comes the file that it reads, then its own options, then those of base classes."""
     entry, options = COMMANDS[command], []
     for name, field in checks.options(entry.config):
         if name == "position":
@@ -96,18 +96,16 @@ def _options(command: str, position: str) -> list[tuple[str, dataclasses.Field]]
         else:
             options.append((name, field))
     # Python lists the fields of the base classes first.
-    names = [
-        name for base in entry.config.__mro__ for name in vars(base).get("__annotations__", ())
-    ]
-    options.sort(
-        key=lambda option: (option[0] != entry.positional, names.index(option[0].partition(".")[0]))
-    )
+    classes = entry.config.__mro__
+    names = [name for cls in classes for name in vars(cls).get("__annotations__", ())]
+    options.sort(key=lambda option: names.index(option[0].partition(".")[0]))
+    options.sort(key=lambda option: option[0] != entry.positional)
     return [(checks.cli_name(name, field), field) for name, field in options]
 
 
 def _included(options: list[tuple[str, dataclasses.Field]]) -> list[tuple[str, str]]:
-    """Return (kind, names) of the models, melodies and openings that come with musictx and that
-    ``options`` accept."""
+    """Return (kind, names) of the models, melodies and openings that come with musictx and are
+    values of ``options``."""
     option_of = {field.metadata["path"]: name for name, field in options}
     included = {"models": sorted(shipped.models())} if "models" in option_of else {}
     if option_of.get("examples") == "melody":
@@ -120,9 +118,8 @@ def _included(options: list[tuple[str, dataclasses.Field]]) -> list[tuple[str, s
 def default_text(field: dataclasses.Field) -> str:
     """Return the default of an option as the user would type it."""
     value = checks.default_of(field)
-    if dataclasses.is_dataclass(value):  # several values, such as limits
-        parts = (f"{f.name}: {getattr(value, f.name)}" for f in dataclasses.fields(value))
-        return "{" + ", ".join(parts) + "}"
+    if dataclasses.is_dataclass(value):  # limits
+        return "{" + ", ".join(f"{name}: {part}" for name, part in vars(value).items()) + "}"
     return {"None": "null", "True": "true", "False": "false"}.get(str(value), str(value))
 
 

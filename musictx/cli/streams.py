@@ -1,5 +1,5 @@
-"""Let a command go on if it cannot print: with a closed pipe (``| head``), a full disk (``>``) or a
-closed stream the printed text is lost, but the command still writes its files. Characters that a
+"""Let a command continue if it cannot print. If a pipe (``| head``) or stream is closed, or a disk
+(``>``) is full, the printed text is lost, but the command still writes its files. Characters that a
 terminal cannot show are escaped."""
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from musictx.config.values import Bounds, convert
 from musictx.errors import ConfigError, UserError, reason, shown
@@ -37,24 +37,23 @@ def option(  # noqa: PLR0913 - the properties of an option
     rare: bool = False,
     page: tuple[Any, ...] = (),
 ) -> Any:
-    """Declare an option: a dataclass field with a default, rules for its values, and a help text.
-    :class:`CheckedOptions` checks the rules, for a list or dict in each element.
+    """Declare an option: a dataclass field with a default, rules for its value, and a help text.
+    :class:`CheckedOptions` checks the rules; those of a list or dict apply to each element.
 
-    default      the default; for an option with parts, such as ``limits``, the dataclass of its
-                 parts
+    default      the default; for an option with parts, such as ``limits``, their dataclass
     help         a phrase; the studio and MCP may show only the part before the first semicolon
     low, high    inclusive bounds. The absolute value of a number is at most
-                 :data:`~musictx.config.values.MOST` unless ``high`` is larger
+                 :data:`~musictx.config.values.MAX_NUMBER` unless ``high`` is larger
     above, below exclusive bounds
-    choices      all allowed values, or a dict: allowed value -> its label on the studio's page
-    words        words for some numbers; if there are any, "any" also stands for 0
+    choices      all allowed values, or {allowed value: its label on the studio's page}
+    words        {word: the number that it stands for}; with any, "any" stands for 0
     unit         unit of the numbers
-    pattern      regular expression that the whole text must match, and its description in errors
+    pattern      regular expression for the whole text, and its description for error messages
     path         kind of a file name, in which ``~`` is the home folder: "out" for a result, "in"
                  for an input that must exist, "examples" or "models" for an input that may also be
                  the name of an included example or model; "" for no file name
     alias        name on the command line, if it differs from that in Python ("from" for begin)
-    rare         whether the option is only in the full help
+    rare         whether only the full help lists the option
     page         for options on the studio's page: the label, and for a slider the lowest value, the
                  highest value and the step
     """
@@ -93,14 +92,20 @@ MOST_SAMPLES = 100_000
 
 class CheckedOptions:
     """The base class of all dataclasses of options. ``__init__`` converts and checks the values
-    (:func:`musictx.config.values.convert`). Errors name the option ``prefix.option``, with the
-    ``prefix`` of the subclass: ``class SamplingConfig(CheckedOptions, prefix="sampling")``.
-    """
+    (:func:`musictx.config.values.convert`). Errors name an option with the ``prefix`` of its class:
+    "sampling.key" for ``class SamplingConfig(CheckedOptions, prefix="sampling")``."""
 
     prefix: ClassVar[str] = ""
 
     def __init_subclass__(cls, prefix: str | None = None) -> None:
         cls.prefix = cls.prefix if prefix is None else prefix
+
+    def __new__(cls, *values: Any, **options: Any) -> Self:
+        names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        for name in options.keys() - {*names}:
+            expected = f"expected one of {', '.join(names)}"
+            raise ConfigError(f"{cls._dotted(name)}: no such option; {expected}")
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):  # type: ignore[arg-type]
@@ -115,8 +120,9 @@ class CheckedOptions:
         """Raise :class:`ConfigError` about the value of ``option`` unless ``condition`` is true."""
         require(condition, self._dotted(option), getattr(self, option), expected)
 
-    def _dotted(self, option: str) -> str:
-        return f"{self.prefix}.{option}" if self.prefix else option
+    @classmethod
+    def _dotted(cls, option: str) -> str:
+        return f"{cls.prefix}.{option}" if cls.prefix else option
 
 
 def cli_name(name: str, field: dataclasses.Field) -> str:
@@ -125,12 +131,9 @@ def cli_name(name: str, field: dataclasses.Field) -> str:
 
 
 def import_class(name: str, target: str, base: type | None = None) -> Any:
-    """Import and return ``target``, the value ``module:Class`` of the option ``name``; the module
-    may be in the current folder.
-
-    Raises :class:`ConfigError` about ``name`` if there is no such module or object, or if the
-    object is not a subclass of ``base``.
-    """
+    """Import the class ``target``, the value ``module:Class`` of the option ``name``. The module
+    may be in the current folder. Raises :class:`ConfigError` naming the option if there is no such
+    class, or if it is not a subclass of ``base``."""
     module, _, attribute = target.partition(":")
     import_from_here()
     try:
@@ -147,12 +150,12 @@ def import_class(name: str, target: str, base: type | None = None) -> Any:
     return cls
 
 
-def create(name: str, target: str, kind: Callable[..., Any], /, *given: Any, **options: Any) -> Any:
-    """Return ``kind(*given, **options)``; ``kind`` is the class that ``target``, the value of the
-    option ``name``, stands for. Raises :class:`ConfigError` about ``name`` if the class, which may
-    be a user's own, raises any exception but a :class:`UserError`."""
+def create(name: str, target: str, cls: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
+    """Return ``cls(*args, **options)``. The class, named by the value ``target`` of the option
+    ``name``, may be a user's own: its exceptions are raised as a :class:`ConfigError` naming the
+    option."""
     try:
-        return kind(*given, **options)
+        return cls(*args, **options)
     except UserError:
         raise
     except Exception as error:
@@ -166,7 +169,7 @@ def import_from_here() -> None:
 
 
 def default_of(field: dataclasses.Field) -> Any:
-    """Return the default of an option: a new object if it is a list, dict or dataclass."""
+    """Return the default of an option; if it is a list, dict or dataclass, a new object."""
     factory = field.default_factory
     return field.default if factory is dataclasses.MISSING else factory()
 
@@ -177,8 +180,8 @@ def has_parts(field: dataclasses.Field) -> bool:
 
 
 def options(config: type) -> list[tuple[str, dataclasses.Field]]:
-    """Return every option of the dataclass ``config`` as (dotted name, field), including options of
-    nested groups such as ``sampling``, but not the parts of an option (:func:`has_parts`)."""
+    """Return (dotted name, field) of every option of the dataclass ``config``. Those of nested
+    groups such as ``sampling`` are included, but not the parts of an option (:func:`has_parts`)."""
     named_fields: list[tuple[str, dataclasses.Field]] = []
     for f in dataclasses.fields(config):
         group = f.default_factory

@@ -1,4 +1,4 @@
-"""Options that several commands share, as base classes."""
+"""Base classes for options that several commands share."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class ModelFolder(CheckedOptions, prefix="model"):
 
 @dataclass
 class DeviceOptions(CheckedOptions):
-    """The option of commands that compute with torch. Whether the device exists is checked when it
-    is used."""
+    """The option of commands that compute with torch. A device that does not exist is reported when
+    it is used."""
 
     device: str = option(
         "auto",
@@ -94,18 +94,13 @@ class NotationOptions(ReadingOptions):
 
 @dataclass
 class ComposingOptions(ModelOptions, ReadingOptions):
-    """The options of all composing commands.
+    """The options of all composing commands."""
 
-    tokenizer  the tokenizer of the models that can run the command; None for any
-    """
-
+    #: The name of the tokenizer that models must have to run the command; ``None``: any.
     tokenizer: ClassVar[str | None] = None
 
     seed: int | None = option(
-        None,
-        "seed of all random draws; default: a new seed",
-        low=0,
-        high=LARGEST_SEED,
+        None, "seed of all random draws; default: a new seed", low=0, high=LARGEST_SEED
     )
 
 
@@ -131,9 +126,8 @@ class WritingOptions(ComposingOptions, NotationOptions):
 
 @dataclass
 class SteeringOptions(WritingOptions):
-    """The options of commands with controls of the new notes. Loudness, register and polyphony need
-    a model with control tokens. Density (``sampling.density``) works without them, except for
-    chorales."""
+    """The options of commands that control the new notes. Loudness, register and polyphony need a
+    model with control tokens. Density (``sampling.density``) does not, but chorales have none."""
 
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     loudness: float | None = option(

@@ -96,13 +96,13 @@ class GenerateConfig(PrimerOptions, SteeringOptions):
             self.require("include_primer", self.include_primer, "true with form")
 
     def _refuse(self, options: tuple[str, ...], reason: str) -> None:
-        """Raise :class:`ConfigError` "expected none with ``reason``" if one of them is set."""
+        """Raise :class:`ConfigError` "expected none with ``reason``" if an option is set."""
         for name in options:
             self.require(name, getattr(self, name) is None, f"none with {reason}")
 
     @property
     def plan(self) -> dict[str, Any]:
-        """The options that are set and apply only to new pieces, not to continuations."""
+        """{name: value} of the options that are set and apply only to new pieces."""
         options = {name: getattr(self, name) for name in ("tempo", "meter", "instruments")}
         options["loop"] = self.loop or None
         return {name: value for name, value in options.items() if value is not None}

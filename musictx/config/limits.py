@@ -14,7 +14,6 @@ HELP = "bounds on files, and on the time to read them; {notes: 5000} changes one
 class Limits(CheckedOptions, prefix="limits"):
     """Bounds on what is read and written, so that no file can fill the memory or block a command
     for minutes. The defaults are far above real music. A file beyond a bound raises ``UserError``.
-
     The fields are the options ``limits.NAME`` of the commands. ::
 
         musictx.read("song.mid", limits=musictx.Limits(notes=10_000, seconds=600))
@@ -47,8 +46,8 @@ class Limits(CheckedOptions, prefix="limits"):
 
 @dataclass
 class ServerLimits(Limits):
-    """Limits for files that are sent to a server, with less time and memory to read one. Most files
-    within the other limits are read in a tenth of this time."""
+    """Limits for files that are sent to a server, with less time and memory to read a file. Most
+    files within the other limits are read in a tenth of this time."""
 
     read_seconds: float = option(10.0, "time to read a file, seconds", above=0, below=1e6)
     read_mb: int = option(1024, "memory to read a file, MB", low=16)

@@ -25,8 +25,8 @@ _ACCIDENTALS = {"#": 1, "♯": 1, "b": -1, "♭": -1}
 
 
 def key(name: str, option: str) -> tuple[int, str]:
-    """Parse ``C``, ``F#m`` or ``Bb major`` into (keynote 0..11, ``major`` or ``minor``). Raises
-    :class:`ConfigError` about ``option`` for another text."""
+    """Parse ``C``, ``F#m`` or ``Bb major`` into (pitch class 0 to 11, "major" or "minor"). Raises
+    :class:`ConfigError` naming ``option`` for another text."""
     text = shown(name).strip().lower()
     match = re.fullmatch(_NAME + r"[ _-]?(m|min|minor|maj|major)?", text)
     if match is None:
@@ -37,7 +37,7 @@ def key(name: str, option: str) -> tuple[int, str]:
 
 def pitch(name: str, option: str) -> int:
     """Parse ``C4`` (middle C, 60) or a number from 0 to 127 into a MIDI pitch. Raises
-    :class:`ConfigError` about ``option`` for another text."""
+    :class:`ConfigError` naming ``option`` for another text."""
     text = shown(name).strip().lower()
     match = re.fullmatch(_NAME + r"(-?[0-9])", text)
     number = -1

@@ -54,19 +54,18 @@ class DataConfig(CheckedOptions, prefix="data"):
     def check(self) -> None:
         are_shares = set(self.tasks) <= set(TASKS) and sum(self.tasks.values()) <= 1
         self.require("tasks", are_shares, f"shares of {', '.join(TASKS)} that add up to 1 at most")
-        pairs, expected = self.growing_windows, "pairs of batches and tokens that both grow"
+        pairs = self.growing_windows
         are_growing = all(len(pair) == 2 and min(pair) >= 1 for pair in pairs) and all(
             a[0] < b[0] and a[1] < b[1] for a, b in itertools.pairwise(pairs)
         )
-        self.require("growing_windows", are_growing, f"{expected}, such as [[2000,256],[8000,512]]")
+        expected = "pairs of batches and tokens that both grow, such as [[2000,256],[8000,512]]"
+        self.require("growing_windows", are_growing, expected)
 
 
 @dataclass
 class ModelConfig(CheckedOptions, prefix="model"):
-    """The size and the parts of the network. ``conf/model`` has presets.
-
-    The bounds are far above any useful size, but low enough that a typo does not fill the memory.
-    """
+    """The size and the parts of the network. ``conf/model`` has presets. The bounds are far above
+    any useful size, but low enough that a typo does not fill the memory."""
 
     layers: int = option(6, "number of transformer blocks", low=1, high=1000)
     width: int = option(256, "channels of the residual stream", low=1, high=2**15)

@@ -1,5 +1,5 @@
-"""The options of Lightning's Trainer: some have a meaning of their own here; other flags are passed
-on with Lightning's names and meanings."""
+"""The options of Lightning's Trainer. Some are declared here; other flags are passed on with
+Lightning's names and meanings."""
 
 from __future__ import annotations
 
@@ -93,12 +93,8 @@ class TrainerConfig(CheckedOptions, prefix="trainer"):
 
     def check(self) -> None:
         for name, value in self.flags.items():
-            require(
-                name in LIGHTNING_FLAGS,
-                f"trainer.{name}",
-                value,
-                "one of " + ", ".join(LIGHTNING_FLAGS),
-            )
+            expected = f"one of {', '.join(LIGHTNING_FLAGS)}"
+            require(name in LIGHTNING_FLAGS, f"trainer.{name}", value, expected)
         self.flags = LIGHTNING_FLAGS | self.flags
         self.require("max_steps", self.max_steps != 0, "at least 1, or -1 for no end")
         epochs, limit = self.flags["max_epochs"], self.flags["limit_train_batches"]
@@ -121,7 +117,7 @@ class TrainerConfig(CheckedOptions, prefix="trainer"):
 
     @property
     def seconds(self) -> float | None:
-        """``max_time`` in seconds; None if ``max_steps`` limits the run instead."""
+        """``max_time`` in seconds; ``None`` if ``max_steps`` limits the run."""
         if self.max_time is None:
             return None
         days, hours, minutes, seconds = map(int, self.max_time.split(":"))

@@ -19,9 +19,9 @@ BOOLEANS |= dict.fromkeys(("false", "no", "off", "0", "n"), False)
 #: A number in the digits 0 to 9, without underscores.
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 #: The largest absolute value of a number, unless the bound ``high`` of its option is larger.
-MOST = 1_000_000_000
-#: Bytes of a file name that are left for a temporary prefix and the sample number.
-ROOM = 40
+MAX_NUMBER = 1_000_000_000
+#: Bytes of a file name that are reserved for a temporary prefix and the number of the sample.
+RESERVED_BYTES = 40
 
 
 class Bounds(NamedTuple):
@@ -32,9 +32,9 @@ class Bounds(NamedTuple):
     high: float | None = None
     below: float | None = None
 
-    def include(self, number: float) -> bool:
+    def contain(self, number: float) -> bool:
         return (
-            abs(number) <= max(MOST, self.high or 0)
+            abs(number) <= max(MAX_NUMBER, self.high or 0)
             and (self.low is None or number >= self.low)
             and (self.above is None or number > self.above)
             and (self.high is None or number <= self.high)
@@ -43,30 +43,30 @@ class Bounds(NamedTuple):
 
     def __str__(self) -> str:
         """Return the bounds for an error message, such as "at least 1 and at most 8"."""
-        high = MOST if self.high is None and self.below is None else self.high
+        high = MAX_NUMBER if self.high is None and self.below is None else self.high
         words = ("at least", "above", "at most", "below")
         pairs = zip(words, self._replace(high=high))
         return " and ".join(f"{word} {bound:.10g}" for word, bound in pairs if bound is not None)
 
 
 def convert(name: str, field: dataclasses.Field, value: Any, type_name: str = "") -> Any:
-    """Convert ``value`` to the first of the option's types for which this is possible. The
-    option has the name ``name``, and the types of ``field`` or, if it is not "", ``type_name``.
+    """Convert ``value`` to the first of the types of ``field`` to which it can be converted.
+    ``type_name``, if given, replaces the types of ``field``. The function is idempotent.
 
-    Text is parsed, a numpy number becomes a Python number, and a word ("dense") becomes its number.
-    A list for a text option is joined with commas. ``~`` in a file name is expanded. The function
-    is idempotent.
+    Text is parsed. A numpy number becomes a Python number. A word ("dense") becomes its number, and
+    "any" becomes 0 if the option has words. A list for a text option is joined with commas. ``~``
+    in a file name is expanded.
 
     Raises :class:`ConfigError` "name=value: expected ..." for a value of another type, or outside
     the bounds, choices or pattern of ``field``.
     """
-    types = (type_name or type_of(field)).split(" | ")
+    types = [type_name] if type_name else types_of(field)
     metadata, original = field.metadata, value
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
     if isinstance(value, str) and value == "" and types != ["Any"]:
         raise ConfigError(f"{name}=: the value is missing; expected {_expected(types, metadata)}")
-    if any("[" in kind for kind in types) and not _is_existing_file(value):
+    if any("[" in kind for kind in types):
         value = parse_brackets(value)
     if types[0].startswith("dict[") and isinstance(value, Mapping):
         value_type = types[0].removeprefix("dict[str, ").removesuffix("]")
@@ -79,13 +79,9 @@ def convert(name: str, field: dataclasses.Field, value: Any, type_name: str = ""
     raise ConfigError(f"{name}={shown(original)}: expected {_expected(types, metadata)}")
 
 
-def _is_existing_file(value: Any) -> bool:
-    return isinstance(value, str) and os.path.exists(os.path.expanduser(value))
-
-
 def _as_type(kind: str, metadata: Mapping[str, Any], value: Any) -> Any:
-    """Convert ``value`` to the type ``kind``. Raises ``ValueError`` if the type or a rule in
-    ``metadata`` forbids it."""
+    """Convert ``value`` to the type ``kind``, such as "int". Raises ``ValueError`` if this is
+    impossible, or if a rule in ``metadata`` forbids the value."""
     if kind == "Any" or (kind == "None" and value is None):
         return value
     if kind.startswith("list["):
@@ -96,10 +92,11 @@ def _as_type(kind: str, metadata: Mapping[str, Any], value: Any) -> Any:
         return _as_number(kind, metadata, value)
     if kind == "str":
         return _as_text(metadata, value)
-    boolean = BOOLEANS.get(value.lower()) if isinstance(value, str) else value
-    if kind != "bool" or not isinstance(boolean, bool):
-        raise ValueError
-    return boolean
+    if kind == "bool":
+        value = BOOLEANS.get(value.lower()) if isinstance(value, str) else value
+        if isinstance(value, bool):
+            return value
+    raise ValueError
 
 
 def _as_number(kind: str, metadata: Mapping[str, Any], value: Any) -> int | float:
@@ -107,7 +104,7 @@ def _as_number(kind: str, metadata: Mapping[str, Any], value: Any) -> int | floa
         value = {**metadata["words"], "any": 0.0}.get(value, value)
     if isinstance(value, str) and NUMBER.fullmatch(value.strip()):
         value = float(value)
-    if type(value) not in (int, float) or not metadata["bounds"].include(value):
+    if type(value) not in (int, float) or not metadata["bounds"].contain(value):
         raise ValueError
     if kind == "int" and value != int(value):
         raise ValueError
@@ -122,7 +119,7 @@ def _as_text(metadata: Mapping[str, Any], value: Any) -> str:
     if not all(isinstance(e, str | int | float) and type(e) is not bool for e in elements):
         raise ValueError
     text = ",".join(map(str, elements))  # str raises ValueError for a number of too many digits
-    if not text or (path and not is_file_name(text, ROOM if path == "out" else 0)):
+    if not text or (path and not is_valid_path(text, RESERVED_BYTES if path == "out" else 0)):
         raise ValueError
     text = expand_home(text) if path else text
     if metadata["choices"] and text not in metadata["choices"]:
@@ -132,30 +129,34 @@ def _as_text(metadata: Mapping[str, Any], value: Any) -> str:
     return text
 
 
-def is_file_name(name: Any, room: int = 0) -> bool:
-    """Whether a file or folder can have the path ``name``, even if it is ``room`` bytes longer."""
+def is_valid_path(path: Any, reserved: int = 0) -> bool:
+    """Whether a file or folder can have this ``path``. Each of its names, and the whole path, must
+    be at least ``reserved`` bytes shorter than the system allows."""
     try:
-        longest = max((len(os.fsencode(part)) for part in Path(name).parts), default=0)
+        longest = max((len(os.fsencode(name)) for name in Path(path).parts), default=0)
+        size = len(os.fsencode(path))
     except (TypeError, ValueError):  # not a path, or not encodable
         return False
-    return "\0" not in str(name) and longest + room <= 255 and len(str(name)) + room < 4096
+    return "\0" not in str(path) and longest + reserved <= 255 and size + reserved < 4096
 
 
 def expand_home(path: str) -> str:
-    """Expand ``~`` in ``path``. A file name such as ~song.mid, which begins with ``~`` but names no
-    user's home folder, becomes an absolute path, so that it is not expanded later."""
+    """Replace ``~`` at the beginning of ``path`` by the user's home folder. The file name
+    ~song.mid, which has another meaning of ``~``, becomes an absolute path, so that it is not
+    expanded later."""
     expanded = os.path.expanduser(path)
     return os.path.abspath(expanded) if expanded.startswith("~") else expanded
 
 
 def parse_brackets(value: Any) -> Any:
-    """Parse a text such as ``[a,b]`` or ``{a: 1}`` into a list or dict of texts. Any other value is
-    returned unchanged."""
-    if not isinstance(value, str) or value[:1] not in ("[", "{"):
+    """Parse a text such as ``[a,b]`` or ``{a: 1}`` into a list or dict of texts. Any other value,
+    and the name of an existing file or folder, is returned unchanged."""
+    if not isinstance(value, str) or value[:1] not in ("[", "{") or os.path.exists(value):
         return value
     import yaml
 
-    text = re.sub(r":(?=\S)", ": ", value) if value[0] == "{" else value
+    key = re.compile(r"""([{,][^{},:'"]*):(?=\S)""")  # YAML needs a blank after the colon
+    text = key.sub(r"\1: ", value) if value[0] == "{" else value
     try:
         return yaml.load(text, Loader=yaml.BaseLoader)
     except (yaml.YAMLError, RecursionError):
@@ -164,12 +165,12 @@ def parse_brackets(value: Any) -> Any:
 
 def type_of(field: dataclasses.Field) -> str:
     """Return the type of an option as it is written in the dataclass, such as "int | None"."""
-    annotation: Any = field.type  # not text without ``from __future__ import annotations``
+    annotation: Any = field.type  # a type without ``from __future__ import annotations``
     return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
 def types_of(field: dataclasses.Field) -> list[str]:
-    """Return the types of an option, such as ["int", "None"]."""
+    """Return the types of an option, such as ["int", "None"]. Types in brackets have no " | "."""
     return type_of(field).split(" | ")
 
 
@@ -177,7 +178,7 @@ def _expected(types: list[str], metadata: Mapping[str, Any]) -> str:
     """Describe the allowed values of an option for an error message."""
     bounds, words = metadata["bounds"], metadata["words"]
     unit = f" of {metadata['unit']}" if metadata["unit"] else ""
-    text = "a name that a file can have" if metadata["path"] else "text"
+    text = "a valid file name" if metadata["path"] else "text"
     text = f"one of {', '.join(metadata['choices'])}" if metadata["choices"] else text
     descriptions = {
         "bool": "true or false",
@@ -188,6 +189,6 @@ def _expected(types: list[str], metadata: Mapping[str, Any]) -> str:
         "list[int]": f"a list such as [1,2], each a whole number, {bounds}",
         "list[float]": f"a list such as [1,2], each a number, {bounds}",
     }
-    default = "values by their names" if types[0].startswith("dict") else "a list such as [1,2]"
+    default = "{name: value, ...}" if types[0].startswith("dict") else "a list such as [1,2]"
     texts = [descriptions.get(kind, default) for kind in types if kind != "None"]
     return " or ".join([*texts, *([", ".join([*words, "any"])] if words else [])])

@@ -2,8 +2,6 @@
 
 A custom corpus is a class with the members of :class:`Corpus`. It is named by its import path,
 ``corpus.name=my_package.my_module:MyCorpus``, and ``corpus.path`` is its only argument.
-
-Folders are listed as a stream, sorted by name: memory holds only the names in one folder at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from musictx.config.checks import create, import_class
 from musictx.config.corpus import CORPORA
 from musictx.data.shards import SPLITS
 from musictx.errors import ConfigError, UserError, shown
-from musictx.folders import FileEntry, is_below, walk, walk_several
+from musictx.folders import FileEntry, outermost_folders, walk, walk_several
 from musictx.formats import SUFFIXES
 from musictx.notes import Score
 from musictx.tokens.tokenizer import Tokenizer
@@ -35,7 +33,7 @@ class Item(NamedTuple):
     """A piece of a corpus before it is read.
 
     name    unique in the corpus
-    source  the argument of the corpus's ``read``; can be pickled
+    source  what the corpus's ``read`` needs to read the piece, such as a path; can be pickled
     size    size of the file in bytes, 0 if the piece is already in memory
     split   its published split (train, validation or test), or None
     """
@@ -46,9 +44,9 @@ class Item(NamedTuple):
     split: str | None = None
 
 
-#: (source of an item, tokenizer, counter of repairs, limits of a file) -> (Score, ids). The ids are
-#: None unless the corpus provides them instead of ``tokenizer.encode(score)``. Since worker
-#: processes unpickle it, it must be a module-level function.
+#: Reads a piece: (source of an item, tokenizer, counter of repairs, limits of a file) -> (score,
+#: ids). If the ids are None, they are ``tokenizer.encode(score)``. A reader must be a module-level
+#: function, since worker processes unpickle it.
 Reader = Callable[[Any, Tokenizer, Counter[str], Limits], tuple[Score, np.ndarray | None]]
 
 
@@ -56,9 +54,10 @@ class Corpus(Protocol):
     """A collection of pieces.
 
     label       a short name, for reports and the default folder
-    published   whether each piece is in the split of its item (None: train) and duplicates are kept
-    needs_path  whether ``corpus.path`` is required; optional, default False
-    several     whether ``corpus.path`` may be a list of paths; optional, default False
+    published   whether the splits are published: each piece is in the split of its item (None:
+                train), and duplicates are kept
+    needs_path  whether ``corpus.path`` is required; may be missing (False)
+    several     whether ``corpus.path`` may be a list of paths; may be missing (False)
     """
 
     label: str
@@ -85,7 +84,7 @@ def find(config: CorpusConfig) -> Corpus:
     Raises ``ConfigError`` for an unknown name or a class that cannot be instantiated, and
     ``UserError`` if the corpus does not exist.
     """
-    corpus_class = _corpus_class(config.name)
+    corpus_class = import_class("corpus.name", CORPORA.get(config.name, config.name))
     if isinstance(config.path, list) and not getattr(corpus_class, "several", False):
         raise UserError(
             f"corpus.path={shown(config.path)}: expected a single path for corpus={config.name}"
@@ -103,11 +102,8 @@ def find(config: CorpusConfig) -> Corpus:
 
 def needs_path(name: str) -> bool:
     """Whether the corpus ``name`` requires ``corpus.path``."""
-    return bool(getattr(_corpus_class(name), "needs_path", False))
-
-
-def _corpus_class(name: str) -> Any:
-    return import_class("corpus.name", CORPORA.get(name, name))
+    corpus_class = import_class("corpus.name", CORPORA.get(name, name))
+    return bool(getattr(corpus_class, "needs_path", False))
 
 
 def canonical(description: Any) -> bytes:
@@ -116,11 +112,8 @@ def canonical(description: Any) -> bytes:
 
 
 def digest(description: Any) -> str:
-    """A hash of plain data: 32 hexadecimal digits."""
+    """A hash of plain data, 32 hexadecimal digits."""
     return hashlib.sha256(canonical(description)).hexdigest()[:32]
-
-
-# ------------------------------------------------------------------------------------------ folders
 
 
 def read_file(
@@ -134,7 +127,7 @@ class Folder:
     """All MIDI and MusicXML files in a folder and its subfolders, sorted by name. With several
     folders, the name of a file begins with the name of its folder.
 
-    :func:`musictx.folders.walk` lists the files; a folder that is given twice is read once. Raises
+    Files are listed again for each use, so no long list of them is kept in memory. Raises
     ``UserError`` about ``corpus.path`` if it is missing, does not exist or has no such files.
     """
 
@@ -148,27 +141,14 @@ class Folder:
             raise UserError(
                 "corpus.path is missing: give the folder of your MIDI files, corpus.path=DIR"
             )
-        roots = [self._root(folder) for folder in ([path] if isinstance(path, str) else path)]
+        folders = [path] if isinstance(path, str) else path
         #: folder -> prefix of the names of its files
-        self.roots = _prefixes(roots)
+        self.roots = _prefixes([_check_root(folder) for folder in folders])
         names = [prefix[:-1] or root.resolve().name for root, prefix in self.roots.items()]
-        more = f"+{len(names) - 2}-more" if len(names) > 3 else "".join(f"+{n}" for n in names[2:])
-        self.label = "+".join(names[:2]) + more
+        if len(names) > 3:
+            names[2:] = [f"{len(names) - 2}-more"]
+        self.label = "+".join(names)
         self._count = sum(1 for _ in self.files())
-
-    @staticmethod
-    def _root(path: str) -> Path:
-        root = Path(path).expanduser()
-        if not root.exists():
-            raise UserError(f"corpus.path={path}: there is no such folder")
-        if not root.is_dir():
-            raise UserError(f"corpus.path={path}: this is a file; give the folder that contains it")
-        if next(walk(root, SUFFIXES), None) is None:
-            raise UserError(
-                f"corpus.path={path}: no MIDI file in this folder or below "
-                "(looked for .mid, .midi, .kar and .rmi, and for MusicXML: .mxl, .musicxml, .xml)"
-            )
-        return root
 
     def files(self) -> Iterator[FileEntry]:
         """All music files, sorted by their names in the corpus."""
@@ -187,8 +167,7 @@ class Folder:
         return self._count
 
     def identity(self) -> str:
-        """A hash of the names, sizes, modification times and published splits of the files, which
-        are not read."""
+        """A hash of the names, sizes, modification times and splits of the files; none is read."""
         hashed = hashlib.sha256()
         for file in self.files():
             split = self.published_splits.get(file.name)
@@ -200,16 +179,29 @@ class Folder:
             yield Item(file.name, file.path, file.size, self.published_splits.get(file.name))
 
 
+def _check_root(path: str) -> Path:
+    """Return the folder ``path``. Raises ``UserError`` unless it has music files."""
+    root = Path(path).expanduser()
+    if not root.exists():
+        raise UserError(f"corpus.path={path}: there is no such folder")
+    if not root.is_dir():
+        raise UserError(f"corpus.path={path}: this is a file; give the folder that contains it")
+    if next(walk(root, SUFFIXES), None) is None:
+        raise UserError(
+            f"corpus.path={path}: no MIDI file in this folder or below "
+            "(looked for .mid, .midi, .kar and .rmi, and for MusicXML: .mxl, .musicxml, .xml)"
+        )
+    return root
+
+
 def _prefixes(roots: list[Path]) -> dict[Path, str]:
     """Folder -> the prefix of the names of its files: "NAME/", or "" for a single folder. Sorted by
     name, without duplicates and without folders within other folders."""
-    by_path = {root.resolve(): root for root in roots}
-    paths = [str(path) for path in by_path]
-    outermost = [path for path in by_path if not is_below(str(path), paths)]
-    if len(outermost) == 1:
-        return {by_path[outermost[0]]: ""}
+    by_path = {Path(path): root for path, root in outermost_folders(roots).items()}
+    if len(by_path) == 1:
+        return dict.fromkeys(by_path.values(), "")
     prefixes: dict[Path, str] = {}
-    for path in sorted(outermost, key=lambda path: (path.name, path)):
+    for path in sorted(by_path, key=lambda path: (path.name, path)):
         name, number = path.name, 1
         while f"{name}/" in prefixes.values():
             number += 1
@@ -230,15 +222,12 @@ class Maestro(Folder):
             )
 
 
-# --------------------------------------------------------------------------------- published splits
-
-
 def _published_splits(root: Path) -> dict[str, str]:
     """Name of a file -> its split, from the tables in ``root`` and its subfolders.
 
     A table is a .csv with the columns ``split`` and ``midi_filename``, a path relative to the
-    folder of the table. If there is no such file (people move files), the file with this name in
-    any folder is used, if the name is unique in the tables and on disk.
+    folder of the table. If there is no file at this path, perhaps since it was moved, the file with
+    this name in any folder is used, if the name is unique in the tables and on disk.
     """
     rows = [row for table in walk(root, (".csv",)) for row in _rows(table)]
     row_counts = Counter(PurePosixPath(name).name for name, _ in rows)

@@ -1,4 +1,4 @@
-"""Training batches as a pure function of (seed, number): rows of random windows, augmented, packed.
+"""Training batches as a pure function of (seed, number): rows of random, augmented windows.
 
 Nothing is shuffled and there is no state: batch ``n`` does not depend on earlier batches. So a
 resumed run gets exactly the batches of an uninterrupted one, with any number of loader processes.
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 #: The most windows in a row; the rest of the row is padding.
 MOST_WINDOWS = 64
-#: How many times the augmentation of a window, or a whole piece, is drawn at most.
-TRIES = 4
+#: The most draws of an augmentation that keeps all notes in range, or of a whole piece that fits.
+MOST_DRAWS = 4
 
 
 class TrainingRows:
@@ -40,13 +40,13 @@ class TrainingRows:
 
     Each window is augmented: transposed by a number of semitones drawn uniformly from
     ``-transpose`` to ``+transpose``, and stretched by one of the factors ``stretch``. If a note
-    would leave the range of pitches, the augmentation is drawn again; after :data:`TRIES` draws the
-    window stays unchanged.
+    would leave the range of pitches, the augmentation is drawn again; after :data:`MOST_DRAWS`
+    draws the window stays unchanged.
 
     A window starts at a multiple of ``align`` tokens and of the tokenizer's ``align``, or, if the
     tokens count beats, at the nearest bar line before. With ``augment.whole`` it starts at the
     beginning of a piece; all pieces are equally likely. A piece that does not fit into the rest of
-    the row is drawn again; after :data:`TRIES` draws it is cut.
+    the row is drawn again; after :data:`MOST_DRAWS` draws it is cut.
 
     With ``tasks`` some windows are arranged as tasks (:mod:`musictx.data.tasks`).
     """
@@ -67,9 +67,8 @@ class TrainingRows:
         if not self.pieces:
             raise UserError(f"{shards.folder}: there is no piece to train on in these shards")
         starts = np.array([piece.tokens for piece in self.pieces], np.int64) + context - 1
-        # The possible starts of piece i have the numbers _firsts[i] to _stops[i] - 1.
+        # The possible starts of all pieces are numbered; those of piece i end before _stops[i].
         self._stops = np.cumsum(starts)
-        self._firsts = self._stops - starts
         self.align = math.lcm(tokenizer.align, align)
         self._augments = augment.transpose > 0 or set(augment.stretch) != {1}
 
@@ -85,11 +84,11 @@ class TrainingRows:
             window = self._draw_window(random, free, len(windows))
             windows.append(window)
             size = len(window.ids)
-            free -= size + -size % self.tokenizer.group
+            free -= size + -size % self.tokenizer.group  # rounded up to a multiple of the group
         return join(windows, self.context, self.tokenizer.group)
 
     def _draw_window(self, random: np.random.Generator, free: int, piece_id: int) -> Row:
-        """Draw a window of at most ``free`` targets."""
+        """Draw an augmented window of at most ``free`` targets, plain or arranged as a task."""
         task = None if self.tasks is None else self.tasks.draw_task(random)
         if self.augment.whole:
             piece, start = self._draw_piece(random, free), 0
@@ -103,21 +102,23 @@ class TrainingRows:
         ends = piece.ends and stop >= len(ids) and len(events) < free
         begins = piece.begins and start == 0
         if self.tasks is not None and task is not None:
-            arranged_row = self.tasks.row(
+            row = self.tasks.row(
                 task, events, random, begins=begins, ends=ends, budget=free, piece_id=piece_id
             )
-            if arranged_row is not None:
-                return arranged_row
+            if row is not None:
+                return row
         return make_row(events[:free], begins=begins, ends=ends, piece_id=piece_id)
 
     def _draw_start(self, random: np.random.Generator) -> tuple[Piece, int]:
         number = int(random.integers(self._stops[-1]))
         index = int(np.searchsorted(self._stops, number, side="right"))
-        start = max(0, number - int(self._firsts[index]) - (self.context - 1))
-        return self.pieces[index], start - start % self.align
+        piece = self.pieces[index]
+        # The last possible start is the last token; those before the piece count as its beginning.
+        start = max(0, piece.tokens - int(self._stops[index] - number))
+        return piece, start - start % self.align
 
     def _draw_piece(self, random: np.random.Generator, free: int) -> Piece:
-        for _ in range(TRIES):
+        for _ in range(MOST_DRAWS):
             piece = self.pieces[int(random.integers(len(self.pieces)))]
             if piece.tokens < free:
                 break
@@ -125,7 +126,7 @@ class TrainingRows:
 
     def _augment(self, events: np.ndarray, random: np.random.Generator) -> np.ndarray:
         augment = self.augment
-        for _ in range(TRIES):
+        for _ in range(MOST_DRAWS):
             augmented = self.tokenizer.augment(
                 events,
                 semitones=int(random.integers(-augment.transpose, augment.transpose + 1)),
@@ -139,8 +140,8 @@ class TrainingRows:
 class TrainingBatches(Dataset[Batch]):
     """``batches[n]`` is batch ``n`` of the device ``rank``: (batch_size, context) tensors.
 
-    ``shorter`` has pairs (batch number, rows) in ascending order: batches before that number are
-    drawn from these shorter rows, and have proportionally more rows.
+    ``shorter`` has pairs (batch number, shorter rows) in ascending order: batches before that
+    number have these rows, and proportionally more of them.
     """
 
     def __init__(
@@ -153,6 +154,6 @@ class TrainingBatches(Dataset[Batch]):
         self.rows, self.batch_size, self.rank, self.shorter = rows, batch_size, rank, shorter
 
     def __getitem__(self, number: int) -> Batch:
-        rows = next((rows for until, rows in self.shorter if number < until), self.rows)
+        rows = next((shorter for stop, shorter in self.shorter if number < stop), self.rows)
         count = max(1, self.batch_size * self.rows.context // rows.context)
         return collate(rows.row(number, self.rank * count + row) for row in range(count))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from musictx.config import CorpusConfig, Limits
+from musictx.config import CorpusConfig
 from musictx.data.corpora import Item, Reader
 from musictx.data.shards import ID, SPLITS
 from musictx.errors import ReadError, UserError, shown
@@ -33,7 +33,7 @@ class Encoded(NamedTuple):
     notes    number of notes in the ids
     seconds  the end of the last note, which is the release of its key
     lossy    what was repaired when reading, or left out or changed when encoding: label -> number
-    tracks   the names of its tracks, in lower case
+    tracks   the names of its tracks, stripped and in lower case
     """
 
     ids: np.ndarray
@@ -55,10 +55,11 @@ class LeftOut(NamedTuple):
 def encode_item(
     item: Item, *, read: Reader, config: str, corpus: CorpusConfig
 ) -> Encoded | LeftOut:
-    """Read and encode an item. ``config`` is the tokenizer's configuration as JSON.
+    """Read an item with ``read`` and encode it. ``config`` is the tokenizer's configuration as
+    JSON.
 
-    If reading or encoding raises an exception other than ``MemoryError``, the item is left out, and
-    the exception is the detail. Raises ``UserError`` if ``item`` is not a valid :class:`Item`.
+    If this raises an exception other than ``MemoryError``, the item is left out, and the exception
+    is the detail. Raises ``UserError`` if ``item`` is not a valid :class:`Item`.
     """
     is_item = isinstance(item, Item) and isinstance(item.name, str)
     if not is_item or item.split not in (None, *SPLITS):
@@ -68,8 +69,7 @@ def encode_item(
             f"{', '.join(SPLITS)} or None"
         )
     tokenizer = _tokenizer(config)
-    repairs: Counter[str] = Counter()
-    reason = "unreadable"
+    repairs, reason = Counter[str](), "unreadable"
     try:
         score, ids = read(item.source, tokenizer, repairs, corpus.limits)
         if corpus.programs:
@@ -82,19 +82,6 @@ def encode_item(
         return LeftOut(item.name, getattr(error, "reason", reason), str(error))
     except Exception as error:
         return LeftOut(item.name, reason, f"{type(error).__name__}: {error}".rstrip(": "))
-
-
-def failed(item: Item, error: Exception, limits: Limits) -> LeftOut:
-    """The report on an item that exceeded a limit or crashed its process (``workers.FAILURES``)."""
-    if isinstance(error, TimeoutError):
-        seconds = f"{limits.read_seconds:g}"
-        detail = f"not read after {seconds} s, corpus.limits.read_seconds={seconds}"
-        return LeftOut(item.name, "took too long", detail)
-    if isinstance(error, MemoryError):
-        detail = f"it needs more memory than corpus.limits.read_mb={limits.read_mb}"
-        return LeftOut(item.name, "too large", detail)
-    detail = "the process that read it died; please report this file"
-    return LeftOut(item.name, "crashed the reader", detail)
 
 
 def with_programs(score: Score, programs: Mapping[str, int]) -> Score:
@@ -121,16 +108,15 @@ def _encode(
     piece cannot be used."""
     if len(score) < FEWEST_NOTES:
         repaired = "".join(f", {label}: {n}" for label, n in repairs.items() if n)
-        raise ReadError(
-            f"{len(score)} notes, expected at least {FEWEST_NOTES}{repaired}", "too short"
-        )
+        detail = f"{len(score)} notes, expected at least {FEWEST_NOTES}{repaired}"
+        raise ReadError(detail, "too short")
     if tokenizer.beats:
         score = in_time(score)
         if without_beats(score):
-            raise ReadError(
-                "no beats were found in it; tokenizer=performance needs none", "no beats"
-            )
-        repairs["beats estimated from the notes, not its tempo marks"] += score.pulse is not None
+            detail = "no beats were found in it; tokenizer=performance needs none"
+            raise ReadError(detail, "no beats")
+        if score.pulse is not None:
+            repairs["beats estimated from the notes, not its tempo marks"] += 1
     encoded_ids, left_out = tokenizer.encode_with_report(score)
     ids = tokenizer.vocabulary.as_ids(encoded_ids if ids is None else ids).astype(ID)
     notes = max(len(score) - sum(left_out.values()), 0)

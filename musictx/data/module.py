@@ -16,17 +16,10 @@ from torch.utils.data import DataLoader, Subset
 
 from musictx import registry
 from musictx.config import AugmentConfig
+from musictx.data import windows
 from musictx.data.draw import TrainingBatches, TrainingRows
 from musictx.data.shards import Shards
-from musictx.data.windows import (
-    Batch,
-    EvaluationWindows,
-    Row,
-    collate,
-    evenly_spaced,
-    join,
-    round_down,
-)
+from musictx.data.windows import Batch, EvaluationWindows, Row
 from musictx.errors import UserError
 from musictx.tokens.controls import HERE
 from musictx.tokens.tokenizer import Tokenizer
@@ -47,14 +40,15 @@ class MusicDataModule(pl.LightningDataModule):
     seed                the same seed gives the same batches
     validation_windows  number of validation windows to use, evenly spaced; 0 = all
     num_workers         loader processes for training; validation has none
-    growing_windows     [[batch, tokens], ...]: rows of batches before ``batch`` have only
-                        ``tokens`` tokens; a batch has more of these shorter rows, so that its
-                        number of tokens stays about the same
+    growing_windows     [[batch, tokens], ...], ascending: batches before number ``batch`` have
+                        rows of only ``tokens`` tokens, and more rows, so that their number of
+                        tokens stays about the same
     align               training windows begin at multiples of this many tokens in their piece
     tasks, melody       ``weights`` and ``melody`` of :class:`musictx.data.tasks.Tasks`
 
     The devices of a run share each batch: the rows of device r begin at r * batch_size. Raises
-    ``UserError`` if the shards have another tokenizer or no piece to train on.
+    ``UserError`` if the shards have another tokenizer or no piece to train on, if the tokenizer
+    has no control tokens for ``tasks``, and for ``growing_windows`` longer than ``context``.
     """
 
     def __init__(
@@ -77,7 +71,7 @@ class MusicDataModule(pl.LightningDataModule):
         shards.check(tokenizer)
         self.shards, self.batch_size = shards, batch_size
         self.validation_windows, self.num_workers = validation_windows, num_workers
-        window_tasks: Tasks | None = None
+        window_tasks: Tasks | None = None  # None: plain windows
         if tasks:
             if HERE not in tokenizer.vocabulary.kinds:
                 raise UserError(
@@ -87,20 +81,19 @@ class MusicDataModule(pl.LightningDataModule):
             path = registry.TRAINING_TASKS.get(tokenizer.name, DEFAULT_TASKS)
             window_tasks = registry.load(path)(tokenizer, tasks, melody)
 
-        def rows(tokens: int) -> TrainingRows:
+        def rows_of(tokens: int) -> TrainingRows:
             augmentation = augment or AugmentConfig()
             return TrainingRows(shards, tokenizer, tokens, augmentation, seed, window_tasks, align)
 
-        self.rows = rows(context)
+        self.rows = rows_of(context)
         #: Tokens in a validation window.
-        self.window = round_down(context, self.rows.align)
-        for pair in growing_windows:
-            if pair[1] > context:
-                raise UserError(
-                    f"data.growing_windows={list(growing_windows)}: expected windows of at most "
-                    f"{context} tokens, the context of the model"
-                )
-        self.shorter = [(until, rows(tokens)) for until, tokens in growing_windows]
+        self.window = windows.round_down(context, self.rows.align)
+        if any(tokens > context for _, tokens in growing_windows):
+            raise UserError(
+                f"data.growing_windows={list(growing_windows)}: expected windows of at most "
+                f"{context} tokens, the context of the model"
+            )
+        self.shorter = [(until, rows_of(tokens)) for until, tokens in growing_windows]
         self._loaded = 0  # ``next_batch`` of a loaded state
 
     @property
@@ -130,17 +123,16 @@ class MusicDataModule(pl.LightningDataModule):
                 TrainingBatches(self.rows, self.batch_size, rank, self.shorter),
                 batch_size=None,
                 sampler=itertools.count(self.next_batch),
-                num_workers=self.num_workers,
-                worker_init_fn=_one_thread,
+                num_workers=self.num_workers,  # each with one thread
                 pin_memory=torch.cuda.is_available(),
                 prefetch_factor=4 if self.num_workers else None,
             )
         )
 
     def val_dataloader(self) -> DataLoader[Row]:
-        """The validation windows, the same each time."""
+        """The validation windows of this device, the same each time."""
         rows = EvaluationWindows(self.shards, "validation", self.window)
-        indices = evenly_spaced(self.validation_windows or len(rows), len(rows))
+        indices = windows.evenly_spaced(self.validation_windows or len(rows), len(rows))
         trainer = self.trainer
         rank, devices = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
         return validation_loader(rows, indices, self.batch_size, rank, devices)
@@ -152,13 +144,10 @@ def validation_loader(
     """Batches of this device's share of the rows ``indices``, the same each time.
 
     All devices get the same number of rows and batches, since collective operations wait for every
-    device. So the last rows may be padding without scored targets: weight batches by their number
+    device. So the last row may be padding without scored targets: weight batches by their number
     of scored targets.
     """
     local_indices = indices[rank::devices]
-    padding: Any = [join([], 1)] * (-(-len(indices) // devices) - len(local_indices))
-    return DataLoader(Subset(rows, local_indices) + padding, batch_size, collate_fn=collate)
-
-
-def _one_thread(worker: int) -> None:
-    torch.set_num_threads(1)
+    is_short = len(local_indices) < len(indices[::devices])
+    padding: Any = [windows.join([], 1)] if is_short else []
+    return DataLoader(Subset(rows, local_indices) + padding, batch_size, collate_fn=windows.collate)

@@ -27,15 +27,15 @@ from musictx.config import CorpusConfig, Limits
 from musictx.data import corpora, encode, shards, workers
 from musictx.data.corpora import Corpus, Item, digest
 from musictx.data.encode import Encoded, LeftOut
-from musictx.data.shards import Piece, Shards, Writer, by_split
-from musictx.errors import UserError, shown
+from musictx.data.shards import Piece, Shards, Writer, totals_by_split
+from musictx.errors import ReadError, UserError, shown
 from musictx.progress import progress
 from musictx.tokens.build import build
 from musictx.tokens.tokenizer import Tokenizer
 
-#: The file of the shard folder that holds the report.
-JSON = "report.json"
-#: The default number of files for each worker process; there is at most one process a core.
+#: The file of the shard folder with the report.
+REPORT = "report.json"
+#: By default there is one worker process for this many files, up to the number of cores.
 FILES_PER_WORKER = 16
 #: The fewest validation tokens of a corpus of one piece.
 FEWEST_HELD_OUT = 8
@@ -69,6 +69,9 @@ def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
     if build(**tokenizer.to_config()).fingerprint != tokenizer.fingerprint:
         raise UserError(f"tokenizer.name={tokenizer.name}: to_config() describes another tokenizer")
     shares = {"validation": corpus.validation, "test": corpus.test}
+    processes = corpus.workers or min(workers.cores(), -(-len(source) // FILES_PER_WORKER))
+    if corpus.workers == 1:
+        processes = 0  # files are read in this process
     with shards.new_shards(
         folder, tokenizer, corpus={"name": source.label, "kind": corpus.name} | shares, key=key
     ) as writer:
@@ -81,10 +84,10 @@ def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
             ),
             source.items(),
             limits=corpus.limits,
-            workers=_processes(corpus, len(source)),
+            workers=processes,
         )
         bar = progress("reading MIDI", "files", len(source))
-        with contextlib.closing(outcomes), bar as show:  # stops the workers after Ctrl-C
+        with contextlib.closing(outcomes), bar as show:  # closing stops the workers after Ctrl-C
             _write(outcomes, source, corpus, tokenizer.align, writer, show)
     return Report.read(Shards(folder), up_to_date=False)
 
@@ -103,15 +106,8 @@ def _key(corpus: CorpusConfig, tokenizer: Tokenizer, source: Corpus) -> str:
     return digest([shards.FORMAT, encode.VERSION, options, identity])
 
 
-def _processes(corpus: CorpusConfig, files: int) -> int:
-    """The number of worker processes for ``files`` files; 0: read them in this process."""
-    if corpus.workers:
-        return 0 if corpus.workers == 1 else corpus.workers
-    return min(workers.cores(), -(-files // FILES_PER_WORKER))
-
-
 def _write(
-    outcomes: Iterable[tuple[Item, Encoded | LeftOut | Exception]],
+    outcomes: Iterable[tuple[Item, Encoded | LeftOut | ReadError]],
     source: Corpus,
     corpus: CorpusConfig,
     align: int,
@@ -122,9 +118,9 @@ def _write(
 
     Of pieces with the same notes, the first by :data:`PRIORITY` is kept; among equals, the first in
     the corpus. The ids of a piece that is replaced later stay in the file, unused. Raises
-    ``UserError`` if no piece can be used. ``show`` gets the number of files so far.
+    ``UserError`` if no piece can be used. ``show`` is called with the number of files so far.
     """
-    pieces: dict[str, Piece] = {}  # by content; the split is the published split, "" for none
+    pieces: dict[str, Piece] = {}  # by content; their split is the published split, "" for none
     lossy: dict[str, dict[str, int]] = {}  # by content
     duplicates: list[Piece] = []
     left_out: list[LeftOut] = []
@@ -132,12 +128,13 @@ def _write(
     files = 0
     for files, (item, outcome) in enumerate(outcomes, 1):
         show(files)
-        if isinstance(outcome, Exception):
-            outcome = encode.failed(item, outcome, corpus.limits)
+        if isinstance(outcome, ReadError):
+            outcome = LeftOut(item.name, outcome.reason, str(outcome))
         if isinstance(outcome, LeftOut):
             left_out.append(outcome)
             continue
-        track_names |= outcome.tracks if corpus.programs else set()
+        if corpus.programs:
+            track_names |= outcome.tracks
         # A published corpus keeps pieces with equal notes.
         content = digest([item.name, outcome.hash]) if source.published else outcome.hash
         piece = Piece(
@@ -157,7 +154,10 @@ def _write(
     if count := sum(piece.split not in ("", pieces[piece.hash].split) for piece in duplicates):
         kept = "kept in the first of test, validation, train"
         remarks.append(f"{count} pieces are in more than one official split; {kept}")
-    remarks += _missing_tracks(corpus.programs, track_names)
+    for name in corpus.programs:
+        if (key := name.strip().lower()) not in track_names:
+            near = ", ".join(difflib.get_close_matches(key, track_names, cutoff=0)) or "none"
+            remarks.append(f"corpus.programs.{name}: no track has this name; the nearest: {near}")
     left_out += [
         LeftOut(piece.name, "duplicate", f"the same notes as {pieces[piece.hash].name}")
         for piece in duplicates
@@ -166,23 +166,13 @@ def _write(
     report = {
         "source": source.label,
         "found": files,
-        "splits": {split: t._asdict() for split, t in by_split(writer.rows).items()},
+        "splits": {name: t._asdict() for name, t in totals_by_split(writer.rows).items()},
         "reasons": reasons(left_out),
         "left_out": [item._asdict() for item in sorted(left_out)],
         "lossy": dict(sorted(changed.items())),
         "remarks": remarks,
     }
-    writer.write_text(JSON, json.dumps(report, indent=1) + "\n")
-
-
-def _missing_tracks(programs: Iterable[str], track_names: set[str]) -> list[str]:
-    """A remark for each name in ``corpus.programs`` that no track has."""
-    remarks = []
-    for name in programs:
-        if (key := name.strip().lower()) not in track_names:
-            near = ", ".join(difflib.get_close_matches(key, track_names, cutoff=0)) or "none"
-            remarks.append(f"corpus.programs.{name}: no track has this name; the nearest: {near}")
-    return remarks
+    writer.write_text(REPORT, json.dumps(report, indent=1) + "\n")
 
 
 def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
@@ -196,9 +186,6 @@ def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
     return f"{where}: none of its {len(left_out)} files can be used: {why or 'it has none'}"
 
 
-# ------------------------------------------------------------------------------------------- splits
-
-
 def _with_splits(
     pieces: list[Piece], is_published: bool, corpus: CorpusConfig, align: int
 ) -> tuple[list[Piece], list[str]]:
@@ -207,7 +194,7 @@ def _with_splits(
         return [piece._replace(split=piece.split or "train") for piece in pieces], []
     if len(pieces) == 1 and not pieces[0].split and corpus.validation > 0:
         remark = "a single piece: its end is held out for validation"
-        return _cut(pieces[0], corpus.validation, align), [remark]
+        return _cut_in_two(pieces[0], corpus.validation, align), [remark]
     hashes, published = [piece.hash for piece in pieces], [piece.split for piece in pieces]
     splits, remarks = divide(hashes, published, validation=corpus.validation, test=corpus.test)
     return [piece._replace(split=s) for piece, s in zip(pieces, splits, strict=True)], remarks
@@ -260,24 +247,29 @@ def divide(
     return splits, remarks
 
 
-def _cut(piece: Piece, held_out: float, align: int) -> list[Piece]:
-    """Divide a corpus of one piece: the last share ``held_out`` of its tokens is for validation, at
-    least :data:`FEWEST_HELD_OUT` tokens and at most half of them, rounded so that it begins at a
-    multiple of ``align``. Notes and seconds are divided in proportion to the tokens."""
+def _cut_in_two(piece: Piece, held_out: float, align: int) -> list[Piece]:
+    """Divide the only piece of a corpus: the last share ``held_out`` of its tokens is for
+    validation, at least :data:`FEWEST_HELD_OUT` tokens and at most half of them, rounded so that it
+    begins at a multiple of ``align``. Notes and seconds are divided in proportion to the tokens."""
     count = max(round(piece.tokens * held_out), FEWEST_HELD_OUT)
     tokens = piece.tokens - min(count, piece.tokens // 2)
     tokens = max(tokens - tokens % align, align)
-    notes = round(piece.notes * tokens / piece.tokens)
-    seconds = piece.seconds * tokens / piece.tokens
-    sizes: dict[str, Any] = {"tokens": tokens, "notes": notes, "seconds": seconds}
-    rest = {name: getattr(piece, name) - size for name, size in sizes.items()}
-    return [
-        piece._replace(split="train", ends=False, **sizes),
-        piece._replace(split="validation", begins=False, offset=piece.offset + tokens, **rest),
-    ]
-
-
-# ------------------------------------------------------------------------------------------- report
+    train = piece._replace(
+        split="train",
+        tokens=tokens,
+        notes=round(piece.notes * tokens / piece.tokens),
+        seconds=piece.seconds * tokens / piece.tokens,
+        ends=False,
+    )
+    validation = piece._replace(
+        split="validation",
+        offset=piece.offset + tokens,
+        tokens=piece.tokens - tokens,
+        notes=piece.notes - train.notes,
+        seconds=piece.seconds - train.seconds,
+        begins=False,
+    )
+    return [train, validation]
 
 
 def reasons(left_out: Iterable[LeftOut]) -> dict[str, int]:
@@ -293,8 +285,8 @@ class Report(NamedTuple):
     files       the number of its files (or chorales)
     left_out    the files that are not in the shards, with reasons
     lossy       what was lost, merged or repaired in the pieces in the shards: label -> number
-    remarks     exceptions in the division into splits
-    up_to_date  the shards existed already, and no file was read
+    remarks     sentences on exceptions in the splits and on ``corpus.programs`` without a track
+    up_to_date  whether the shards existed already, so that no file was read
     """
 
     shards: Shards
@@ -313,11 +305,11 @@ class Report(NamedTuple):
         """A few lines for the terminal."""
         corpus = self.shards.corpus["name"]
         lines = [f"{corpus}: {self.files:,} files, {self.shards.totals()}"]
-        splits = by_split(self.shards.pieces())
-        lines += [f"  {split:<11}{t}" for split, t in splits.items() if t.pieces]
+        splits = totals_by_split(self.shards.pieces())
+        lines += [f"  {split:<11}{total}" for split, total in splits.items() if total.pieces]
         if self.left_out:
             counted = ", ".join(f"{n:,} {reason}" for reason, n in reasons(self.left_out).items())
-            lines.append(f"  left out   {counted} (each one in {self.folder / JSON})")
+            lines.append(f"  left out   {counted} (each one in {self.folder / REPORT})")
         if self.lossy:
             counted = ", ".join(f"{label}: {n:,}" for label, n in self.lossy.items())
             lines.append(f"  changed    {counted}")
@@ -329,9 +321,9 @@ class Report(NamedTuple):
     def read(cls, corpus: Shards, *, up_to_date: bool) -> Report:
         """Read the report in the shard folder ``corpus``. Raises ``UserError`` if it is damaged."""
         try:
-            data = json.loads((corpus.folder / JSON).read_text(encoding="utf-8"))
+            data = json.loads((corpus.folder / REPORT).read_text(encoding="utf-8"))
             left_out = [LeftOut(**item) for item in data["left_out"]]
             lossy, remarks = dict(data["lossy"]), list(data["remarks"])
             return cls(corpus, int(data["found"]), left_out, lossy, remarks, up_to_date)
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise shards.damaged(corpus.folder, f"{JSON} cannot be read") from error
+            raise shards.damaged(corpus.folder, f"{REPORT} cannot be read") from error

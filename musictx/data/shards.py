@@ -9,12 +9,9 @@
                    the table
 
 Pieces are complete and have only events: no pad, bos, eos or cut. Opening a folder reads the two
-text files and maps tokens.bin into memory. ``tokens(i)`` is a view of it, so a corpus may be far
-larger than the memory, and all processes of a machine share it.
-
-Opening a folder checks the form of the text files, the checksum of the table, and the size of
-tokens.bin. Reading a piece checks that its ids are in the vocabulary. Other changes to tokens.bin
-are not noticed.
+text files, checks their checksum and the size of tokens.bin, and maps tokens.bin into memory.
+``tokens(i)`` is a view of it, so a corpus may be far larger than the memory, and all processes of a
+machine share it. It checks that the ids are in the vocabulary.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -51,9 +48,9 @@ class Piece(NamedTuple):
     offset   the index of its first id in tokens.bin
     tokens   the number of its ids
     notes    the number of notes in these ids
-    seconds  from the start of the piece to the end of its last note
-    begins, ends  whether the ids include the beginning and the end of the piece. A corpus of one
-             piece is divided into two, of which each has only one of them (``data/prepare.py``)
+    seconds  the time at which its last note ends
+    begins, ends  whether the ids include the beginning and the end of the piece. Not both do in a
+             corpus of one piece, which is divided into two (``data/prepare.py``)
     """
 
     number: int
@@ -82,25 +79,22 @@ class Totals(NamedTuple):
         return f"{pieces}, {time}, {self.notes:,} notes, {self.tokens:,} tokens"
 
 
-def total(pieces: Iterable[Piece]) -> Totals:
+def total(pieces: Sequence[Piece]) -> Totals:
     """The totals of ``pieces``."""
-    count = tokens = notes = 0
     seconds = 0.0
     for piece in pieces:
-        count += 1
-        tokens += piece.tokens
-        notes += piece.notes
         seconds += piece.seconds  # not sum(), which rounds differently from Python 3.12 on
-    return Totals(count, tokens, notes, seconds)
+    tokens, notes = sum(p.tokens for p in pieces), sum(p.notes for p in pieces)
+    return Totals(len(pieces), tokens, notes, seconds)
 
 
-def by_split(pieces: Sequence[Piece]) -> dict[str, Totals]:
-    """The totals of each split."""
-    return {split: total(p for p in pieces if p.split == split) for split in SPLITS}
+def totals_by_split(pieces: Sequence[Piece]) -> dict[str, Totals]:
+    """Split -> the totals of its ``pieces``."""
+    return {split: total([p for p in pieces if p.split == split]) for split in SPLITS}
 
 
 def is_shards(folder: Path) -> bool:
-    """Whether ``folder`` has the files of shards, which may be damaged."""
+    """Whether ``folder`` looks like a shard folder, which may be damaged."""
     return (folder / HEADER).is_file() and (folder / TOKENS).is_file()
 
 
@@ -117,17 +111,17 @@ class Shards:
         self.fingerprint: str = self.header["fingerprint"]
         self.tokenizer_config: dict[str, Any] = self.header["tokenizer"]
         self.corpus: dict[str, Any] = self.header["corpus"]
-        self.vocabulary: int = self.header["vocabulary"]
+        self.vocab_size: int = self.header["vocabulary"]
         self.key: str = self.header["key"]
-        path, expected = self.folder / TOKENS, self.header["tokens"] * ID.itemsize
+        path, expected_size = self.folder / TOKENS, self.header["tokens"] * ID.itemsize
         try:
             size = path.stat().st_size
         except OSError as error:
             raise damaged(self.folder, f"{TOKENS} is missing") from error
-        if size != expected:
-            raise damaged(self.folder, f"{TOKENS} has {size} bytes instead of {expected}")
+        if size != expected_size:
+            raise damaged(self.folder, f"{TOKENS} has {size} bytes instead of {expected_size}")
         self._table = _read_table(self.folder, self.header)
-        self._map = np.memmap(path, dtype=ID, mode="r") if expected else np.empty(0, ID)
+        self._ids = np.memmap(path, dtype=ID, mode="r") if size else np.empty(0, ID)
 
     def __reduce__(self) -> tuple[type[Shards], tuple[Path]]:
         return Shards, (self.folder,)
@@ -146,8 +140,8 @@ class Shards:
         Raises ``UserError`` for ids beyond the vocabulary.
         """
         piece = self._table[number]
-        ids = self._map[piece.offset : piece.offset + piece.tokens]
-        if len(ids) and ids.max() >= self.vocabulary:
+        ids = self._ids[piece.offset : piece.offset + piece.tokens]
+        if len(ids) and ids.max() >= self.vocab_size:
             raise damaged(self.folder, f"{piece.name} has ids beyond its vocabulary")
         return ids
 
@@ -156,7 +150,8 @@ class Shards:
         return total(self.pieces(split))
 
     def check(self, tokenizer: Tokenizer) -> None:
-        """Raise ``UserError`` if the ids are not those of ``tokenizer``, ignoring its controls."""
+        """Raise ``UserError`` if the shards were not made by ``tokenizer``, except for its control
+        tokens, which shards never have."""
         tokenizer = tokenizer.without_controls
         if tokenizer.fingerprint != self.fingerprint:
             raise UserError(
@@ -164,7 +159,7 @@ class Shards:
                 f"{self.fingerprint}, {tokenizer.name} has {tokenizer.fingerprint}); prepare the "
                 "corpus again with this tokenizer, or use the one it was prepared with"
             )
-        self.vocabulary = min(self.vocabulary, tokenizer.vocabulary.size)
+        self.vocab_size = min(self.vocab_size, tokenizer.vocabulary.size)
 
 
 #: Entry of the header -> its type.
@@ -218,14 +213,12 @@ def damaged(folder: Path, problem: str) -> UserError:
     )
 
 
-# ------------------------------------------------------------------------------------------ writing
-
-
 class Writer:
     """Writes the pieces of a new shard folder.
 
-    tokens  number of ids written so far
-    rows    the table of pieces, in the order of their offsets; :func:`new_shards` writes it
+    tokens  the number of ids written so far
+    rows    the table of pieces, in the order of their offsets, which the caller sets;
+            :func:`new_shards` writes it at the end
     """
 
     def __init__(self, folder: Path, file: BinaryIO) -> None:
@@ -251,8 +244,8 @@ def new_shards(
     """Write a new shard folder atomically.
 
     At the end of the block the new folder is moved to ``folder`` and replaces an older shard
-    folder. If the block raises an exception, the new folder is removed. The bytes depend only on
-    the arguments and the pieces. Raises ``UserError`` if ``folder`` is something else than a shard
+    folder. If the block raises an exception, the new folder is removed. Its bytes depend only on
+    the arguments and the pieces. Raises ``UserError`` if ``folder`` exists and is not a shard
     folder, or cannot be written.
     """
     folder = Path(folder)
@@ -279,7 +272,7 @@ def new_shards(
             "corpus": dict(corpus),
             "pieces": len(writer.rows),
             "tokens": writer.tokens,
-            "splits": {split: t._asdict() for split, t in by_split(writer.rows).items()},
+            "splits": {name: t._asdict() for name, t in totals_by_split(writer.rows).items()},
             "crc": crc,
         }
         writer.write_text(HEADER, json.dumps(header, indent=1) + "\n")

@@ -1,7 +1,7 @@
 """Statistics of the notes of a corpus: polyphony, density, repetition, ranges of parts.
 
 Models that are trained for only a few hours write too many simultaneous notes. Therefore sampling
-keeps to these statistics by default (:mod:`musictx.sampling.penalties`).
+keeps within these statistics by default (:mod:`musictx.sampling.penalties`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MIDDLE_SECONDS = 30.0
 RESTRUCK_SECONDS = 0.5
 #: Seconds by which rounding may change the difference of two times.
 ROUNDING = 1e-6
-#: Of more pieces a sample is measured: at least this many, and fewer than twice as many.
+#: Of larger corpora a sample is measured: at least this many pieces, and fewer than twice as many.
 PIECES = 100
 #: The length of the windows in which :attr:`Habit.densest` counts notes.
 WINDOW_SECONDS = 4.0
@@ -37,7 +37,8 @@ class Habit(NamedTuple):
     """What is usual in a part.
 
     voices   the number of simultaneous notes
-    low      the lowest pitch;  high  the highest pitch
+    low      the lowest pitch
+    high     the highest pitch
     density  notes per second
     densest  the most notes in :data:`WINDOW_SECONDS`
     longest  the length of the longest note in seconds
@@ -53,7 +54,7 @@ class Habit(NamedTuple):
 
 @dataclass(frozen=True)
 class CorpusStats:
-    """Statistics of the corpus of a model from its card; None if unknown.
+    """Statistics of the corpus of a model, from its card; None if unknown.
 
     most_notes       the number of simultaneous notes that is rarely exceeded
     density          notes per second
@@ -93,7 +94,7 @@ class CorpusStats:
 
 def of_corpus(shards: Shards, tokenizer: Tokenizer) -> dict[str, Any]:
     """The :func:`note_limits` of the training split, measured on evenly spaced pieces
-    (:data:`PIECES`), and the entry ``ensembles``: the :func:`ensembles` of all its pieces."""
+    (:data:`PIECES`), and the :func:`ensembles` of all its pieces, as the entry ``ensembles``."""
     pieces = shards.pieces("train")
     sample = pieces[:: max(1, len(pieces) // PIECES)]
     limits = note_limits(tokenizer.decode(shards.tokens(piece.number)) for piece in sample)
@@ -112,10 +113,9 @@ def ensembles(pieces: Iterable[Sequence[int]]) -> list[list[Any]]:
     counts = Counter(tuple(programs) for programs in pieces if len(programs) > 1)
     rows, remaining = list[list[Any]](), SHARE_WITHIN * sum(counts.values())
     for programs, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])):
-        if remaining <= 0:
-            break
-        rows.append([count, [*programs]])
-        remaining -= count
+        if remaining > 0:
+            rows.append([count, [*programs]])
+            remaining -= count
     return rows
 
 
@@ -152,7 +152,8 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
         restruck_notes += restruck(score) * len(notes)
         middle = excerpt(score, max(0.0, (score.duration - MIDDLE_SECONDS) / 2), MIDDLE_SECONDS)
         values = measure_controls(middle.notes, middle.duration)
-        polyphony += [values["polyphony"]] if "polyphony" in values else []
+        if "polyphony" in values:
+            polyphony.append(values["polyphony"])
     if not counts_of_pieces:
         return {}
     counts = np.concatenate(counts_of_pieces)
@@ -160,7 +161,7 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
         "most_notes": max(1, int(np.quantile(counts, SHARE_WITHIN, method="higher"))),
         "restruck": round(restruck_notes / len(counts), 4),
         "instruments": sorted(parts),
-        "parts": [[part, *habit(*zip(*rows))[:4]] for part, rows in sorted(parts.items())],
+        "parts": [[part, *measure_habit(*zip(*rows))[:4]] for part, rows in sorted(parts.items())],
     }
     if np.isfinite(polyphony).any():
         limits["polyphony"] = round(float(np.nanmedian(polyphony)), 3)
@@ -189,11 +190,11 @@ def densest(notes: np.ndarray, seconds: float) -> int:
     return int(counts.max(initial=0))
 
 
-def habit(
+def measure_habit(
     counts: Sequence[np.ndarray], pitches: Sequence[np.ndarray], rates: Sequence[float]
 ) -> Habit:
     """The habit of a part, without ``densest`` and ``longest``. The arguments have an entry for
-    each piece with the part: :func:`notes_at_onsets`, the pitches, and notes per second."""
+    each piece with the part: its :func:`notes_at_onsets`, pitches, and notes per second."""
     pitch = np.concatenate(pitches)
     most = max(1, int(np.quantile(np.concatenate(counts), SHARE_WITHIN, method="higher")))
     low, high = (int(np.quantile(pitch, q, method="nearest")) for q in (0.01, 0.99))
@@ -206,8 +207,8 @@ def usual_length(lengths: np.ndarray) -> float:
 
 
 def excerpt(score: Score, start: float, seconds: float) -> Score:
-    """The pitched notes that begin from ``start`` to ``start + seconds`` (exclusive), with times
-    from ``start``. Longer notes are cut at the end. Pedals, tempo and meter are left out."""
+    """The pitched notes that begin from ``start`` to ``start + seconds`` (exclusive) and are cut
+    there, with times counted from ``start``. Pedals, tempo and meter are left out."""
     notes = until(score, start + seconds).notes
     notes = notes[(notes["start"] >= start) & ~notes["drum"]]
     notes["start"] -= start

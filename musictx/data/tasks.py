@@ -41,8 +41,8 @@ class Tasks:
     """Arranges windows as tasks, for a ``tokenizer`` with control tokens.
 
     weights  task -> share of the windows; the rest are plain windows
-    melody   the program that is the given voice: always with event tokens, more often than other
-             programs with bar tokens; "skyline": none is preferred
+    melody   the program of the given voice: always with event tokens, more often than other
+             programs with bar tokens; "skyline": no program is preferred
     """
 
     #: The share of windows in which all controls are left out.
@@ -80,8 +80,8 @@ class Tasks:
 
         begins, ends  whether a piece begins or ends with the window
 
-        Controls and marks are not targets. Given notes before the music are targets with event
-        tokens, unless they are deadpan (:attr:`EventTasks.deadpan_share`), but not with bar tokens.
+        Controls and marks are not targets. Given notes are targets with event tokens, unless they
+        are deadpan (:attr:`EventTasks.deadpan_share`), but not with bar tokens.
         """
         arrangement = self.arrange(task, ids, random, begins, ends, budget)
         if arrangement is None:
@@ -100,10 +100,10 @@ class Tasks:
     def _levels(self, music: Score, seconds: float, random: Generator) -> list[int]:
         """The level of each control in ``music``; 0 for controls that are left out at random."""
         levels = controls.control_levels(controls.measure_controls(music.notes, seconds))
-        dropped = random.random(len(levels)) < DROPPED_SHARE
+        is_dropped = random.random(len(levels)) < DROPPED_SHARE
         if random.random() < self.no_controls_share:
-            dropped[:] = True
-        return np.where(dropped, 0, levels).tolist()
+            is_dropped[:] = True
+        return np.where(is_dropped, 0, levels).tolist()
 
 
 def draw_length(bounds: tuple[float, float], random: Generator) -> float:
@@ -113,8 +113,8 @@ def draw_length(bounds: tuple[float, float], random: Generator) -> float:
 
 def draw_begin(size: int, random: Generator, *, favour_start: bool = True) -> int:
     """Draw the step or bar at which an accompaniment begins in a window of ``size`` steps or bars.
-    With ``favour_start`` it is 0 with the probability :data:`FROM_THE_START_SHARE`; otherwise it is
-    uniform from 0 to ``size // 2``."""
+    With ``favour_start``, it is 0 with the probability :data:`FROM_THE_START_SHARE`. Otherwise it
+    is uniform from 0 to ``size // 2``."""
     at_start = random.random() < FROM_THE_START_SHARE and favour_start
     return 0 if at_start else int(random.integers(size // 2 + 1))
 
@@ -141,10 +141,10 @@ def draw_voice(
 GAP_SECONDS, GAP_SHARE = (1.0, 12.0), 0.6
 #: The latest end of a gap as a share of the window; the most seconds of the window after a gap.
 LATEST_SHARE, TAIL_SECONDS = 0.85, 4.0
-#: If there are several programs, the share of voices that are one program; of the other voices, the
+#: If there are several programs, the share of voices that are one program. Of the other voices, the
 #: share that are the highest notes.
 PROGRAM_SHARE, SKYLINE_SHARE = 0.7, 0.5
-#: Windows of fewer tokens, and windows with fewer given tokens, are left plain.
+#: The fewest tokens, and the fewest given tokens, of a window with a task.
 FEWEST_TOKENS, FEWEST_GIVEN_TOKENS = 96, 8
 #: Deadpan music: the range of tempi in quarter notes per minute, and grid lines per quarter note.
 TEMPI_BPM, LINES_PER_QUARTER = (60.0, 160.0), 4
@@ -217,7 +217,7 @@ class EventTasks(Tasks):
             given_source = source if is_infill else window._replace(ends=window.ends[:0])
             last = None if is_infill else stop + 1
             ahead = given_source._replace(notes=given_source.notes[given]).in_steps(here or 0, last)
-            given_ids = write(ahead._replace(stop=0))  # without the silence after the last note
+            given_ids = write(ahead._replace(stop=0))  # stop=0: no silence after the last note
         parts = controls.build_window(
             self.vocabulary, levels, write(past), rest, given_ids, budget=budget - 2
         )  # 2: bos and eos
@@ -233,7 +233,7 @@ class EventTasks(Tasks):
         return sequence, scored
 
     def _infill(self, window: NoteStream, random: Generator) -> EventSpan | None:
-        """Draw a gap, and sometimes a given voice in it; None if no note is left to compose."""
+        """Draw a gap, and sometimes a given voice in it; None if no note has to be composed."""
         start = window.notes["start"]
         length = draw_length(GAP_SECONDS, random) * self.per_second
         length = int(min(length, GAP_SHARE * window.stop))

@@ -59,7 +59,7 @@ def make_row(
     ends         whether the window ends the piece: ``eos`` is the last target, in a row of n + 1
     scored_from  index of the first scored target; the targets before it are context (-100)
     """
-    targets = np.concatenate([events, np.full(int(ends), EOS)]).astype(np.int64)
+    targets = (np.append(events, EOS) if ends else events).astype(np.int64)
     ids = np.concatenate([[BOS if begins else CUT], targets])[: len(targets)]
     targets[:scored_from] = UNSCORED
     return Row(ids, targets, np.full(len(targets), piece_id, np.int64))
@@ -74,7 +74,7 @@ def join(rows: Sequence[Row], length: int, align: int = 1) -> Row:
         stop = start + len(row.ids)
         for column, part in zip(joined, row):
             column[start:stop] = part
-        start = stop + -stop % align
+        start = stop + -stop % align  # the next multiple of ``align``
     return joined
 
 
@@ -92,8 +92,8 @@ def round_down(length: int, align: int) -> int:
 
 
 class Window(NamedTuple):
-    """Targets ``start`` to ``stop`` (exclusive) of the piece with the index ``piece``. The window
-    scores those from ``scored`` on; the targets before are context, scored by an earlier window."""
+    """Targets ``start`` to ``stop`` (exclusive) of the piece with the index ``piece``. Those from
+    ``scored`` on are scored in this window; those before it, in an earlier one."""
 
     piece: int
     start: int
@@ -104,7 +104,7 @@ class Window(NamedTuple):
 def windows(lengths: Sequence[int], context: int, stride: int | None = None) -> list[Window]:
     """Windows of at most ``context`` targets that score every target of every piece exactly once.
 
-    lengths  number of targets of each piece
+    lengths  the number of targets of each piece
     stride   targets between the starts of windows; default ``context``, without overlap. With a
              smaller stride, a window scores only the targets after the previous window. So, except
              in the first window of a piece, at least ``context - stride`` targets precede each
@@ -132,10 +132,10 @@ def evenly_spaced(count: int, size: int) -> list[int]:
 
 
 class EvaluationWindows(Dataset[Row]):
-    """The windows of a split as rows, which score each of its tokens exactly once.
+    """The :func:`windows` of a split as rows, which are not augmented or packed.
 
     ``table[i]`` is the window of row ``i``, whose ``piece`` is an index into ``pieces``.
-    ``targets`` is the number of scored tokens in all windows. Rows are not augmented or packed.
+    ``targets`` is the number of scored targets in all windows.
     """
 
     def __init__(
@@ -147,11 +147,11 @@ class EvaluationWindows(Dataset[Row]):
         *,
         score_eos: bool = False,
     ) -> None:
-        """``stride`` as in :func:`windows`. ``score_eos`` also scores the end of each piece;
-        published figures count only events."""
+        """``stride`` is that of :func:`windows`. ``score_eos`` also scores the end of each piece,
+        which published figures do not count."""
         self.shards = shards
         self.pieces: list[Piece] = shards.pieces(split)
-        lengths = [p.tokens + (score_eos and p.ends) for p in self.pieces]
+        lengths = [p.tokens + int(score_eos and p.ends) for p in self.pieces]
         self.table = windows(lengths, context, stride)
         self.targets = sum(lengths)
 

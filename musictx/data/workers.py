@@ -32,12 +32,10 @@ except ImportError:  # Windows
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-#: Items queued for each worker, so that a slow item leaves no worker idle.
+#: The number of items queued for each worker, so that a slow item leaves no worker idle.
 QUEUED_PER_WORKER = 16
 #: How many times a call is tried if the pool breaks, as it does when an idle worker is killed.
 ATTEMPTS = 3
-#: Number of worker processes of :func:`run_isolated`.
-ISOLATED_WORKERS = 2
 #: The exceptions of a call that exceeds a limit or crashes its process.
 FAILURES = (TimeoutError, MemoryError, ProcessExpired)
 
@@ -50,7 +48,7 @@ def cores() -> int:
 
 
 class Workers:
-    """``count`` processes for calls from any thread; they start at the first call."""
+    """A pool of ``count`` processes for calls from any thread. They start at the first call."""
 
     def __init__(self, count: int) -> None:
         self._count, self._lock, self._stopped = count, threading.Lock(), False
@@ -88,8 +86,7 @@ class Workers:
 
 
 def _start_pool(workers: int) -> ProcessPool:
-    # "spawn", since a fork would inherit locks that other threads hold.
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("spawn")  # a fork would inherit locks of other threads
     return ProcessPool(workers, initializer=_exit_with_parent, context=context)
 
 
@@ -112,28 +109,28 @@ def _exit_with_parent() -> None:
 
 def run(
     function: Callable[[Item], Result], items: Iterable[Item], *, limits: Limits, workers: int
-) -> Generator[tuple[Item, Result | Exception], None, None]:
+) -> Generator[tuple[Item, Result | ReadError], None, None]:
     """Yield (item, ``function(item)``) for every item, in order.
 
     items    may be endless: at most ``QUEUED_PER_WORKER`` items per worker are taken in advance
     workers  number of worker processes; 0: call ``function`` in this process, without a time limit
              (``corpus.workers=1``)
 
-    The result is an exception if an item exceeds ``limits.read_seconds`` (``TimeoutError``) or
-    ``limits.read_mb`` (``MemoryError``), or crashes its worker (``ProcessExpired``). Other
-    exceptions of ``function`` are raised. Raises ``UserError`` if no process can be started, or if
-    ``function`` or an item cannot be pickled.
+    Instead of the result there is a :class:`ReadError` if an item exceeds ``limits.read_seconds``
+    or ``limits.read_mb``, or crashes its worker. Other exceptions of ``function`` are raised.
+    Raises ``UserError`` if no process can be started, or if ``function`` or an item cannot be
+    pickled.
     """
     if not workers:
         for item in items:
             try:
                 yield item, _within_memory(limits.read_mb, function, item)
             except MemoryError as error:
-                yield item, error
+                yield item, _read_error(error, limits)
         return
     items = iter(items)
     processes = Workers(workers)
-    threads = ThreadPoolExecutor(2 * workers)  # 2: the next call of each worker is already waiting
+    threads = ThreadPoolExecutor(2 * workers)  # 2: the next call of each worker waits in the pool
     pending: deque[tuple[Item, Future[Result]]] = deque()
     try:
         while True:
@@ -146,7 +143,7 @@ def run(
             try:
                 yield item, future.result()
             except FAILURES as error:
-                yield item, error
+                yield item, _read_error(error, limits)
             except BrokenProcessPool as error:
                 raise UserError(
                     "corpus.workers: processes cannot be started (a script must prepare a corpus "
@@ -168,7 +165,8 @@ def _check_picklable(task: Any, workers: int) -> None:
         ) from error
 
 
-_isolated = Workers(ISOLATED_WORKERS)
+#: The worker processes of :func:`run_isolated`.
+_isolated = Workers(count=2)
 
 
 def run_isolated(function: Callable[..., Result], *arguments: Any, limits: Limits) -> Result:
@@ -179,19 +177,22 @@ def run_isolated(function: Callable[..., Result], *arguments: Any, limits: Limit
     """
     try:
         return _isolated.call(limits, function, *arguments)
-    except TimeoutError as error:
-        detail, label = f"it takes more than {limits.read_seconds:g} seconds", "took too long"
-        raise ReadError(f"the music: {detail}", label) from error
-    except MemoryError as error:
-        detail, label = f"it needs more than {limits.read_mb} MB of memory", "too large"
-        raise ReadError(f"the music: {detail}", label) from error
-    except ProcessExpired as error:
-        raise ReadError("the music: its process crashed", "crashed the reader") from error
+    except FAILURES as error:
+        raise _read_error(error, limits) from error
     except BrokenProcessPool as error:
         raise UserError(str(error)) from error
 
 
-# ------------------------------------------------------------------------------------------ memory
+def _read_error(failure: Exception, limits: Limits) -> ReadError:
+    """The error for one of :data:`FAILURES`."""
+    if isinstance(failure, TimeoutError):
+        message = f"the music takes more than limits.read_seconds={limits.read_seconds:g}"
+        return ReadError(message, "took too long")
+    if isinstance(failure, MemoryError):
+        message = f"the music needs more memory than limits.read_mb={limits.read_mb}"
+        return ReadError(message, "too large")
+    message = "the music crashes the process that reads it; please report this file"
+    return ReadError(message, "crashed the reader")
 
 
 def _within_memory(megabytes: int, function: Callable[..., Result], *arguments: Any) -> Result:
@@ -202,8 +203,7 @@ def _within_memory(megabytes: int, function: Callable[..., Result], *arguments: 
 @contextlib.contextmanager
 def memory_limit(megabytes: int) -> Iterator[None]:
     """Raise ``MemoryError`` if the block needs more than ``megabytes`` MB beyond the memory that
-    the process uses now. On systems without RLIMIT_AS and /proc (not Linux) there is no limit.
-    """
+    the process uses now. There is no limit on systems other than Linux."""
     try:
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     except (OSError, AttributeError):  # not Linux, or no module ``resource``

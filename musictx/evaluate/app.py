@@ -1,5 +1,5 @@
-"""``musictx evaluate``, also from Python: the likelihood of a corpus under a model; and functions
-to find a corpus and write a result, also for ``compare``."""
+"""``musictx evaluate``, also from Python: the likelihood of a corpus under a model. Functions that
+find a corpus and write a result are also for ``compare``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from musictx.api import check_words
-from musictx.bundle import Bundle, load
+from musictx.bundle import load
 from musictx.config import CorpusConfig
 from musictx.data import corpora
 from musictx.data.prepare import prepare
@@ -45,7 +45,7 @@ def run(config: EvaluateConfig) -> Evaluation:
 
     Options are checked before any long computation, and before any file is written.
     """
-    check_file(config.out)
+    check_out(config.out)
     folder = model_folder(config.model.path)
     bundle = load(folder, config.device)
     align = alignment(bundle.model.config, bundle.tokenizer)
@@ -62,7 +62,7 @@ def run(config: EvaluateConfig) -> Evaluation:
             windows=config.windows,
             progress=update,
         )
-    print(f"{model_summary(bundle)} on {shards.folder}")
+    print(f"{bundle.folder} ({bundle.parameters:,} parameters) on {shards.folder}")
     facts = {
         "model": str(folder),
         "parameters": bundle.parameters,
@@ -73,7 +73,7 @@ def run(config: EvaluateConfig) -> Evaluation:
     return result
 
 
-def check_file(out: str | None) -> None:
+def check_out(out: str | None) -> None:
     """Raise ``UserError`` if the result cannot be written to the file ``out``."""
     if out is not None:
         check_writable(Path(out).parent, "out")
@@ -87,8 +87,8 @@ def write_result(
     content: Mapping[str, Any],
     lines: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Print ``table``. Then write the file ``out``: ``lines`` as CSV if its name ends with .csv,
-    else ``content`` as JSON; ``None``: no file."""
+    """Print ``table``. Then write the file ``out``, unless it is ``None``: ``lines`` as CSV if its
+    name ends with .csv, else ``content`` as JSON."""
     print(table, flush=True)
     if out is None:
         return
@@ -98,11 +98,6 @@ def write_result(
     else:
         write_text(Path(out), json.dumps(content, indent=1) + "\n")
     print(out, flush=True)
-
-
-def model_summary(bundle: Bundle) -> str:
-    """Return the model folder and its number of parameters, as text."""
-    return f"{bundle.folder} ({bundle.parameters:,} parameters)"
 
 
 def find_shards(
@@ -117,11 +112,11 @@ def find_shards(
 
     Missing shards are prepared with ``tokenizer`` and, unless ``corpus`` has its own, with the
     programs of tracks in ``trained_on``. Shards that a model was trained on are used unchanged,
-    since their music files may have changed or be gone. Raises ``UserError`` for shards of another
-    vocabulary, if there is no corpus, and if ``split`` is empty.
+    since their music files may have been changed or deleted. Raises ``UserError`` for shards of
+    another vocabulary, if there is no corpus, and if ``split`` is empty.
     """
-    if not is_named(corpus):
-        corpus = corpus_of(trained_on or {})
+    if not names_corpus(corpus):
+        corpus = corpus_from_card(trained_on or {})
     elif not corpus.programs:
         corpus = replace(corpus, programs=(trained_on or {}).get("programs") or {})
     if corpus.shards is not None and is_shards(Path(corpus.shards)):
@@ -133,12 +128,12 @@ def find_shards(
     return report.shards
 
 
-def is_named(corpus: CorpusConfig) -> bool:
-    """Whether the options name a corpus."""
+def names_corpus(corpus: CorpusConfig) -> bool:
+    """Return whether the options name a corpus."""
     return corpus.name != "folder" or corpus.path is not None or corpus.shards is not None
 
 
-def corpus_of(entry: Mapping[str, Any]) -> CorpusConfig:
+def corpus_from_card(entry: Mapping[str, Any]) -> CorpusConfig:
     """Return the options of the corpus that a model was trained on, from the ``entry`` of its card
     (:attr:`musictx.bundle.Bundle.corpus`). Raises ``UserError`` if it names none."""
     path, shards, held_out = entry.get("path"), entry.get("shards"), entry.get("held out") or {}

@@ -15,13 +15,13 @@ from musictx.bundle import Bundle, load
 from musictx.data.shards import Shards, is_shards
 from musictx.errors import UserError
 from musictx.evaluate import comparison, sets
-from musictx.evaluate.app import check_file, find_shards, is_named, model_summary, write_result
+from musictx.evaluate.app import check_out, find_shards, names_corpus, write_result
 from musictx.evaluate.comparison import Comparison
 from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import CopyIndex, symbols
 from musictx.evaluate.samples import (
-    GAPS,
-    check_new,
+    GAP_TASKS,
+    check_new_folder,
     compose_continuations,
     compose_excerpts,
     write_samples,
@@ -36,7 +36,7 @@ from musictx.shipped import model_folder, name_of
 from musictx.tokens.build import build
 from musictx.tokens.tokenizer import Tokenizer, with_id_beats
 
-#: Called with the number of finished pieces and of all pieces.
+#: Called with the numbers of finished pieces and of all pieces.
 PieceProgress = Callable[[int, int], None]
 
 
@@ -45,8 +45,8 @@ class GeneralMeasures:
     """Load the music of a comparison and measure it, by excerpts of equal length
     (:mod:`musictx.evaluate.comparison`).
 
-    bundle  the model; None without one
-    corpus  the shards of the corpus and their tokenizer; None without a corpus
+    bundle  the model; ``None`` without one
+    corpus  the shards of the corpus and their tokenizer; ``None`` without a corpus
 
     Real pieces are drawn with the seed, without replacement. If there is a model, its tokenizer
     encodes and decodes them, to give them the time grid of the samples, on which exact repeats are
@@ -57,7 +57,7 @@ class GeneralMeasures:
     #: A subclass is used for models of the tokenizer with the name ``tokens``, and for ``corpora``.
     tokens: ClassVar[str] = ""
     corpora: ClassVar[tuple[str, ...]] = ()
-    #: The option ``end`` of generate for the samples.
+    #: The option ``end`` of generate for samples.
     ending: ClassVar[str] = "cut"
 
     config: CompareConfig
@@ -67,8 +67,9 @@ class GeneralMeasures:
     @property
     def margins(self) -> tuple[float, float]:
         """Seconds of given music (before, after) the measured excerpt."""
-        task, given = self.config.task, self.config.primer_seconds
-        return given if task in (*GAPS, "continue") else 0.0, given if task in GAPS else 0.0
+        task, seconds = self.config.task, self.config.primer_seconds
+        after = seconds if task in GAP_TASKS else 0.0
+        return seconds if task == "continue" else after, after
 
     @property
     def length(self) -> float:
@@ -76,26 +77,23 @@ class GeneralMeasures:
         before, after = self.margins
         return before + self.config.seconds + after
 
-    def samples(self, folder: str | Path) -> list[Any]:
+    def read_samples(self, folder: str | Path) -> list[Any]:
         """Return the excerpt to measure of each file in ``folder``."""
-        seams = sets.seams_in(folder)
+        seams = sets.read_seams(folder)
         return [
             self._excerpt(name, fold_sustain(score), seams.get(name))
-            for name, score in sets.music_of(sets.files_in(folder, "samples"), "samples")
+            for name, score in sets.read_files(sets.find_files(folder, "samples"), "samples")
         ]
 
-    def real(self, count: int) -> list[Any]:
-        """Return at most ``count`` pieces of real music: from ``against`` or, if that is not set,
-        from the split of the corpus."""
-        folder = self.config.against
-        return self.of_corpus(count, self.config.split) if folder is None else self.of_files(count)
-
-    def of_files(self, count: int) -> list[Any]:
-        """Return at most ``count`` excerpts, each of a file in ``against`` that is long enough."""
-        files = sets.files_in(str(self.config.against), "against")
+    def draw_real(self, count: int) -> list[Any]:
+        """Return at most ``count`` excerpts of real music: each of a file in ``against`` that is
+        long enough or, if ``against`` is not set, of a piece in the split of the corpus."""
+        if self.config.against is None:
+            return self.draw_from_split(count, self.config.split)
+        files = sets.find_files(self.config.against, "against")
         excerpts: list[Excerpt] = []
         order = np.random.default_rng([self.config.seed, 0]).permutation(len(files))
-        for name, score in sets.music_of([files[i] for i in order], "against"):
+        for name, score in sets.read_files([files[i] for i in order], "against"):
             score = fold_sustain(score)
             if score.duration < self.length:
                 continue
@@ -112,11 +110,11 @@ class GeneralMeasures:
             )
         return excerpts
 
-    def of_corpus(self, count: int, split: str) -> list[Any]:
+    def draw_from_split(self, count: int, split: str) -> list[Any]:
         """Return at most ``count`` excerpts, each of a piece in a split of the corpus."""
         assert self.corpus is not None
         shards, tokenizer = self.corpus
-        pieces = sets.draw(shards.pieces(split), split, count, self.length, self.config.seed)
+        pieces = sets.draw_pieces(shards.pieces(split), split, count, self.length, self.config.seed)
         return [
             self._excerpt(piece.name, tokenizer.decode(shards.tokens(piece.number)))
             for piece in pieces
@@ -125,12 +123,13 @@ class GeneralMeasures:
     def _excerpt(self, name: str, score: Score, start: float | None = None) -> Excerpt:
         """Return the excerpt of a piece from ``start`` (seconds) on, with the given music around
         it. ``start`` defaults to the length of the given music before it."""
-        seconds_before, seconds_after = self.margins
-        start, seconds = seconds_before if start is None else start, self.config.seconds
-        return Excerpt(name, until(score, start + seconds + seconds_after), start, seconds)
+        before, after = self.margins
+        start, seconds = before if start is None else start, self.config.seconds
+        return Excerpt(name, until(score, start + seconds + after), start, seconds)
 
     def copy_index(self, update: PieceProgress) -> Any:
-        """Return an index of the training split, and names of its pieces, for :meth:`compare`."""
+        """Return an index of the training split, and the names of its pieces, for
+        :meth:`compare`."""
         assert self.corpus is not None
         shards, tokenizer = self.corpus
         pieces, sequences = shards.pieces("train"), []
@@ -163,7 +162,7 @@ def run(config: CompareConfig) -> Comparison:
 
     Options are checked before any long computation, and before any file is written.
     """
-    check_file(config.out)
+    check_out(config.out)
     needs_model = config.model.path is not None or config.pieces
     bundle = load(model_folder(config.model.path), config.device) if needs_model else None
     measures_class = _measures_class(config, bundle)
@@ -180,7 +179,8 @@ def run(config: CompareConfig) -> Comparison:
     facts = {"samples": str(folder), "real": real, "seconds": config.seconds}
     if bundle is not None:
         facts["model"] = str(bundle.folder)
-        print(f"{model_summary(bundle)}, samples in {folder}, real music from {real}")
+        model = f"{bundle.folder} ({bundle.parameters:,} parameters)"
+        print(f"{model}, samples in {folder}, real music from {real}")
     result = _measure(measures, folder)
     write_result(config.out, result, result.to_dict() | facts, result.pieces)
     return result
@@ -199,13 +199,13 @@ def _measures_class(config: CompareConfig, bundle: Bundle | None) -> type[Genera
 def _check(config: CompareConfig, bundle: Bundle | None, measures: type[GeneralMeasures]) -> None:
     """Raise ``UserError`` if samples or real music are missing, or the model cannot do the task."""
     if config.pieces and config.samples is not None:
-        check_new(Path(config.samples))
+        check_new_folder(Path(config.samples))
     elif not config.pieces:
         if config.samples is None:
             raise UserError(
                 "samples: missing; give samples=FOLDER with music, or pieces=64 to generate samples"
             )
-        sets.files_in(config.samples, "samples")
+        sets.find_files(config.samples, "samples")
     if bundle is not None:
         name = bundle.tokenizer.name
         if config.task in registry.TASKS and name != measures.tokens:
@@ -217,8 +217,8 @@ def _check(config: CompareConfig, bundle: Bundle | None, measures: type[GeneralM
         if config.task == "vary" and name not in registry.TRAINING_TASKS:
             raise UserError(f"task=vary: {no_bars_message(bundle.tokenizer)}")
     if config.against is not None:
-        sets.files_in(config.against, "against")
-    elif bundle is None and not is_named(config.corpus):
+        sets.find_files(config.against, "against")
+    elif bundle is None and not names_corpus(config.corpus):
         raise UserError(
             "against: missing; give against=FOLDER with real music to compare with, or a corpus, "
             "such as corpus.path=FOLDER"
@@ -231,7 +231,7 @@ def _corpus(
     """Return the shards of the corpus and a tokenizer: the model's, or that of existing shards, or
     a default that loses little of the music. ``None`` if only ``against`` names real music."""
     corpus = config.corpus
-    if config.against is not None and not is_named(corpus):
+    if config.against is not None and not names_corpus(corpus):
         return None
     if bundle is not None:
         tokenizer = bundle.tokenizer
@@ -248,7 +248,7 @@ def _generate(measures: GeneralMeasures, bundle: Bundle, folder: Path) -> None:
     config = measures.config
     general = GeneralMeasures(config, bundle, measures.corpus)
     if config.task in ("free", "continue"):
-        pieces = [] if config.task == "free" else general.real(config.pieces)
+        pieces = [] if config.task == "free" else general.draw_real(config.pieces)
         with progress("generating", "seconds", config.pieces * config.seconds) as update:
             samples = compose_continuations(bundle, pieces, config, measures.ending, update)
             write_samples(folder, samples)
@@ -256,7 +256,7 @@ def _generate(measures: GeneralMeasures, bundle: Bundle, folder: Path) -> None:
     compose, source = compose_excerpts, general
     if config.task in registry.TASKS:
         compose, source = registry.load(registry.TASKS[config.task]), measures
-    pieces = source.real(config.pieces)
+    pieces = source.draw_real(config.pieces)
     with progress("composing", "pieces", len(pieces)) as update:
         write_samples(folder, compose(bundle, pieces, config), update)
 
@@ -265,13 +265,13 @@ def _measure(measures: GeneralMeasures, folder: Path) -> Comparison:
     """Compare the samples in ``folder`` with as many real pieces, and as many training pieces if
     there is a training split."""
     config, corpus = measures.config, measures.corpus
-    samples = measures.samples(folder)
+    samples = measures.read_samples(folder)
     if config.pieces:
         samples = samples[: config.pieces]
-    pieces_by_set = {SAMPLES: samples, REAL: measures.real(len(samples))}
+    pieces_by_set = {SAMPLES: samples, REAL: measures.draw_real(len(samples))}
     index = None
     if corpus is not None and corpus[0].totals("train").pieces:
-        pieces_by_set[TRAINING] = measures.of_corpus(len(samples), "train")
+        pieces_by_set[TRAINING] = measures.draw_from_split(len(samples), "train")
         with progress("reading the training split", "pieces") as update:
             index = measures.copy_index(update)
     with progress("measuring", "pieces") as update:

@@ -1,9 +1,9 @@
 """Compare a set of samples with real music: a table of measures of excerpts of equal length.
 
-Real music is the reference. A control set of altered real music
-(:func:`musictx.evaluate.sets.controls`) shows the values of chance. If there is a training set, it
-is measured too: no samples can be expected to differ less from real music than another set of real
-music does. The training set is also searched for spans that samples copy.
+Real music is the reference. A control set of altered real music (:func:`.sets.control_set`) shows
+the values of chance. If there is a training set, it is measured too: no samples can be expected to
+differ less from real music than another set of real music does. The training set is also searched
+for spans that samples copy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from musictx.evaluate import measures
 from musictx.evaluate.copies import CopyIndex, symbols
 from musictx.evaluate.measures import Distribution
-from musictx.evaluate.sets import CONTROL, REAL, SAMPLES, TRAINING, Excerpt, controls
+from musictx.evaluate.sets import CONTROL, REAL, SAMPLES, TRAINING, Excerpt, control_set
 from musictx.grid import grid_of
 
 COPIED = "longest copied span"
@@ -51,13 +51,14 @@ class Comparison:
         """Return the table for the terminal."""
         lines = [["", *self.sets, "unit"]]
         for row in self.rows:
-            lines.append([row.name, *(number(row.values[name]) for name in self.sets), row.unit])
-        return aligned(lines)
+            cells = [format_number(row.values[name]) for name in self.sets]
+            lines.append([row.name, *cells, row.unit])
+        return align_columns(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table and the pieces for JSON; nan becomes ``None``."""
-        rows = [row._asdict() | {"values": without_nan(row.values)} for row in self.rows]
-        return {"table": rows, "pieces": [without_nan(piece) for piece in self.pieces]}
+        rows = [row._asdict() | {"values": nan_to_none(row.values)} for row in self.rows]
+        return {"table": rows, "pieces": [nan_to_none(piece) for piece in self.pieces]}
 
 
 def compare(
@@ -73,25 +74,28 @@ def compare(
     in any set is left out of the table.
 
     copies    an index of the training split and the names of its pieces, to search samples and
-              real music for copies; None: no search
-    progress  called after each piece with the number of finished pieces and of all pieces
+              real music for copies; ``None``: no search
+    progress  called after each piece with the numbers of finished pieces and of all pieces
     """
-    sets = _with_control(sets)
+    if control := control_set(sets[REAL]):
+        sets = {**sets, CONTROL: control}
+    sets = {name: sets[name] for name in (SAMPLES, REAL, CONTROL, TRAINING) if name in sets}
     all_measures, distributions = dict(measures.MEASURES), dict(measures.DISTRIBUTIONS)
-    on_grid = [grid_of(excerpt.in_place).kind == "grid" for excerpt in sets[REAL]]
+    on_grid = [grid_of(excerpt.score_in_piece).kind == "grid" for excerpt in sets[REAL]]
     if sum(on_grid) > len(on_grid) / 2:
         bar_measures, bar_distributions = measures.in_bars()
         all_measures, distributions = all_measures | bar_measures, distributions | bar_distributions
     pieces: list[dict[str, Any]] = []
     for set_name, excerpts in sets.items():
         for excerpt in excerpts:
-            piece = {"set": set_name, "name": excerpt.name, "notes": len(excerpt.alone)}
+            piece = {"set": set_name, "name": excerpt.name, "notes": len(excerpt.score)}
             piece |= {name: measure.compute(excerpt) for name, measure in all_measures.items()}
             if copies:
+                index, names = copies
                 notes, source = np.nan, -1
                 if set_name in (SAMPLES, REAL):
-                    notes, source = copies[0].longest(symbols(excerpt.alone))
-                piece |= {COPIED: notes, "copied from": copies[1][source] if notes > 0 else ""}
+                    notes, source = index.longest(symbols(excerpt.score))
+                piece |= {COPIED: notes, "copied from": names[source] if notes > 0 else ""}
             pieces.append(piece)
             progress(len(pieces), sum(map(len, sets.values())))
     rows = [_measure_row(name, m.unit, pieces, m.threshold) for name, m in all_measures.items()]
@@ -102,20 +106,12 @@ def compare(
     return Comparison(pieces, rows)
 
 
-def _with_control(sets: Mapping[str, Sequence[Excerpt]]) -> dict[str, Sequence[Excerpt]]:
-    """Add the control set, unless it is empty, before the training set."""
-    sets = dict(sets)
-    training = {TRAINING: sets.pop(TRAINING)} if TRAINING in sets else {}
-    control = controls(sets[REAL])
-    return sets | ({CONTROL: control} if control else {}) | training
-
-
 def _measure_row(
     name: str, unit: str, pieces: Sequence[dict[str, Any]], threshold: float | None = None
 ) -> TableRow:
     """Return the row of a measure: for each set the mean of the values of its pieces or, with
-    ``threshold``, the share of values that are at least as large. Values of nan are ignored; a set
-    without other values has nan."""
+    ``threshold``, the share of values that reach it. Values of nan are ignored; a set without other
+    values has nan."""
     columns: dict[str, list[float]] = {}
     for piece in pieces:
         column = columns.setdefault(piece["set"], [])
@@ -134,7 +130,7 @@ def _overlap_row(
     return TableRow(name, "overlap with real", overlaps | {REAL: np.nan})
 
 
-def aligned(lines: Sequence[Sequence[str]]) -> str:
+def align_columns(lines: Sequence[Sequence[str]]) -> str:
     """Join lines of cells, padded so that columns align: the first and last left, others right."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     texts = []
@@ -144,11 +140,13 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join(texts)
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Format a number: three decimals below 10, else one; "-" for nan."""
-    return "-" if np.isnan(value) else f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
+    if np.isnan(value):
+        return "-"
+    return f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
 
 
-def without_nan(values: Mapping[str, Any]) -> dict[str, Any]:
+def nan_to_none(values: Mapping[str, Any]) -> dict[str, Any]:
     """Replace nan by ``None``, for JSON."""
     return {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in values.items()}

@@ -15,7 +15,7 @@ TASKS = ("free", "continue", "infill", "vary", "accompany", *registry.TASKS)
 
 
 @dataclass
-class Measuring(ModelOptions):
+class SplitOptions(ModelOptions):
     """The options of both commands: a model and a corpus."""
 
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
@@ -27,7 +27,7 @@ class Measuring(ModelOptions):
 
 
 @dataclass
-class EvaluateConfig(Measuring):
+class EvaluateConfig(SplitOptions):
     """The options of ``musictx evaluate``: the likelihood of a corpus."""
 
     window: int | None = option(
@@ -45,7 +45,7 @@ class EvaluateConfig(Measuring):
 
 
 @dataclass
-class CompareConfig(ParticleOptions, Measuring):
+class CompareConfig(ParticleOptions, SplitOptions):
     """The options of ``musictx compare``: samples compared with real music."""
 
     samples: str | None = option(

@@ -2,9 +2,8 @@
 excerpts.
 
 All measures ignore drums, and bars, since performances have none. Notes sound for their written
-length; :func:`musictx.pedal.fold_sustain` must be applied first. ``seconds`` is the requested
-length of the piece, which its notes may not fill. Where a formula would divide 0 by 0 the value is
-nan, and the piece does not count for its set.
+length; apply :func:`musictx.pedal.fold_sustain` first. Where a formula would divide 0 by 0 the
+value is nan, and the piece does not count for its set.
 
 A measure with one value per excerpt (:class:`Measure`) is compared by its mean over a set or, if a
 few pieces would dominate the mean, by the share of pieces that reach a threshold. A measure with
@@ -20,7 +19,7 @@ pieces of the same number and length.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,12 +29,13 @@ from musictx.evaluate.sets import Excerpt
 from musictx.keys import scale_consistency
 from musictx.notes import Score, pitched
 
-#: Music is stuck if a pattern occurs this often in a row; trills and accompaniments repeat less.
-TURNS = 4
-#: Intervals of a melodic run; seconds after which a run that occurs again is said to return.
+#: Music is stuck if a pattern occurs this often in a row; trills and accompaniments occur less.
+STUCK_REPEATS = 4
+#: Intervals of a melodic run; a run that occurs again after more than these seconds returns.
 RUN_INTERVALS, RETURN_SECONDS = 8, 8.0
-#: Notes of a tower (at least); seconds from each to the next (at most).
-TOWER_NOTES, TOWER_SECONDS = 6, 0.02
+#: The fewest notes of a tower; the most seconds from each to the next, also between the onsets of
+#: a chord whose highest note is in the top line.
+TOWER_NOTES, CHORD_SECONDS = 6, 0.02
 #: Silence of at least this length is dead air; a pattern repeated at least this long is stuck.
 DEAD_AIR_SECONDS, STUCK_SECONDS = 5.0, 5.0
 #: A piece has runs if at least this share of the notes of its top line are in runs.
@@ -50,12 +50,9 @@ VELOCITY_EDGES = np.arange(0, 33) * 4 + 0.5
 PITCH_EDGES = np.arange(0, 129) - 0.5
 
 
-# -------------------------------------------------------------------------------------------- time
-
-
 def polyphony(score: Score) -> float:
-    """Return the mean number of notes that sound at once, while any note sounds: sum of all lengths
-    / seconds with a sounding note. nan if there are no notes, or only notes of length 0."""
+    """Return the mean number of notes that sound at once, while any note sounds: the sum of all
+    lengths / the seconds in which a note sounds. nan if no note has a length above 0."""
     notes = pitched(score)
     starts, ends = sounding_spans(score)
     seconds = float((ends - starts).sum())
@@ -74,27 +71,24 @@ def sounding_spans(score: Score) -> tuple[np.ndarray, np.ndarray]:
 
 
 def longest_silence(score: Score, seconds: float) -> float:
-    """Return the length of the longest silence between 0 and ``seconds``, including silence at the
-    beginning and at the end; ``seconds`` if there are no notes."""
+    """Return the length of the longest silence in an excerpt of ``seconds``, also at its beginning
+    and end; ``seconds`` if there are no notes."""
     starts, ends = (np.minimum(times, seconds) for times in sounding_spans(score))
     gaps = np.append(starts, seconds) - np.append(0.0, ends)
     return max(0.0, float(gaps.max()))
 
 
-# -------------------------------------------------------------------------------------- repetition
-
-
 def stuck_seconds(score: Score) -> float:
     """Return the longest time, from first to last onset in seconds, in which a pattern of pitches
-    of any length occurs at least :data:`TURNS` times in a row; 0 if there is none."""
+    of any length occurs at least :data:`STUCK_REPEATS` times in a row; 0 if there is none."""
     notes = pitched(score)
     start, pitch = notes["start"], notes["pitch"]
     longest = 0.0
-    for period in range(1, len(pitch) // TURNS + 1):
+    for period in range(1, len(pitch) // STUCK_REPEATS + 1):
         equal = pitch[period:] == pitch[:-period]
         breaks = np.flatnonzero(np.concatenate([[True], ~equal, [True]]))
         runs = np.diff(breaks) - 1
-        for i in np.flatnonzero(runs >= period * (TURNS - 1)).tolist():
+        for i in np.flatnonzero(runs >= period * (STUCK_REPEATS - 1)).tolist():
             first, last = breaks[i], breaks[i] + runs[i] + period - 1
             longest = max(longest, float(start[last] - start[first]))
     return longest
@@ -107,14 +101,12 @@ def returning_runs(score: Score) -> float:
     top = score.notes[top_line(score)]
     if len(top) <= RUN_INTERVALS:
         return np.nan
-    times: dict[tuple[int, ...], list[float]] = {}
-    runs = _runs(top["pitch"])
-    for run, start in zip(runs, top["start"].tolist()):
-        times.setdefault(run, []).append(start)
+    runs = list(zip(_runs(top["pitch"]), top["start"].tolist()))
+    first, last = dict(reversed(runs)), dict(runs)  # run -> the start of its first, last occurrence
     return _share_in_runs(
         any(run)  # not a repeated pitch
-        and max(start - times[run][0], times[run][-1] - start) > RETURN_SECONDS
-        for run, start in zip(runs, top["start"].tolist())
+        and max(start - first[run], last[run] - start) > RETURN_SECONDS
+        for run, start in runs
     )
 
 
@@ -131,8 +123,8 @@ def shared_runs(score: Score, others: Sequence[Score]) -> float:
 
 
 def _share_in_runs(is_counted: Iterable[bool]) -> float:
-    """Return the share of notes of a line that are in counted runs. ``is_counted`` says for each
-    run in :func:`_runs` of the line whether it counts."""
+    """Return the share of notes of a line that are in counted runs. ``is_counted`` says whether the
+    run counts that begins with each note, as in :func:`_runs`."""
     run_starts = np.array(list(is_counted))
     return float(np.convolve(run_starts, np.ones(RUN_INTERVALS + 1)).astype(bool).mean())
 
@@ -140,36 +132,33 @@ def _share_in_runs(is_counted: Iterable[bool]) -> float:
 def _runs(pitches: np.ndarray) -> list[tuple[int, ...]]:
     """Return the run that begins with each note of a line, except the last RUN_INTERVALS notes."""
     intervals = np.diff(pitches.astype(int)).tolist()
-    return [
-        tuple(intervals[i : i + RUN_INTERVALS]) for i in range(len(intervals) - RUN_INTERVALS + 1)
-    ]
+    count = len(intervals) - RUN_INTERVALS + 1
+    return [tuple(intervals[i : i + RUN_INTERVALS]) for i in range(count)]
 
 
 def towers(score: Score) -> int:
     """Return the number of chords of at least :data:`TOWER_NOTES` notes of one program, each at
-    most :data:`TOWER_SECONDS` after the previous one. Drums are left out."""
+    most :data:`CHORD_SECONDS` after the previous one. Drums are left out."""
     count = 0
     notes = pitched(score)
     for program in np.unique(notes["program"]):
         starts = notes["start"][notes["program"] == program]
-        chords = np.split(starts, np.flatnonzero(np.diff(starts) > TOWER_SECONDS) + 1)
+        chords = np.split(starts, np.flatnonzero(np.diff(starts) > CHORD_SECONDS) + 1)
         count += sum(len(chord) >= TOWER_NOTES for chord in chords)
     return count
 
 
 def top_line(score: Score) -> np.ndarray:
-    """(n,) bool: which notes are the top line. Of notes that each begin at most 20 ms after the
-    previous one, it has the first; of several first notes, the highest. Drums are left out."""
+    """(n,) bool: which notes are the top line. Of notes that each begin at most
+    :data:`CHORD_SECONDS` after the previous one, the first is, and of several first notes the
+    highest. Drums are left out."""
     melodic = np.flatnonzero(~score.notes["drum"])
     start, pitch = score.notes["start"][melodic], score.notes["pitch"][melodic].astype(int)
     order = np.lexsort((-pitch, start))
-    is_first = np.diff(start[order], prepend=-np.inf) > 0.02
+    is_first = np.diff(start[order], prepend=-np.inf) > CHORD_SECONDS
     is_top = np.zeros(len(score), bool)
     is_top[melodic[order[is_first]]] = True
     return is_top
-
-
-# --------------------------------------------------------------------------------- the measures
 
 
 class Measure(NamedTuple):
@@ -177,7 +166,7 @@ class Measure(NamedTuple):
 
     compute    excerpt -> value, or nan
     unit       the unit of the value of a set
-    threshold  None: the value of a set is the mean; else the share of pieces with at least this
+    threshold  None: the value of a set is the mean; else the share of pieces that reach this
     """
 
     compute: Callable[[Excerpt], float]
@@ -196,52 +185,45 @@ class Distribution(NamedTuple):
     edges: np.ndarray
 
 
-def _alone(function: Callable[[Score], Any]) -> Callable[[Excerpt], Any]:
-    """Return a function that applies ``function`` to :attr:`.Excerpt.alone`."""
-    return lambda excerpt: function(excerpt.alone)
-
-
-def _runs_of_given(excerpt: Excerpt) -> float:
-    return shared_runs(excerpt.alone, excerpt.given)
-
-
 _PIECES = "share of pieces"
 #: Measures of any music, by name.
 MEASURES: dict[str, Measure] = {
-    "notes a second": Measure(lambda e: len(e.alone) / e.seconds, "notes/s"),
-    "polyphony": Measure(_alone(polyphony), "notes"),
-    "re-struck notes": Measure(_alone(restruck), "share"),
-    "in scale": Measure(_alone(scale_consistency), "share"),
-    "runs of the music given": Measure(_runs_of_given, "share of notes"),
-    "has runs of the music given": Measure(_runs_of_given, _PIECES, HAS_RUNS),
-    "has runs that return": Measure(_alone(returning_runs), _PIECES, HAS_RUNS),
-    "has towers of 6 notes": Measure(_alone(towers), _PIECES, 1),
+    "notes a second": Measure(lambda e: len(e.score) / e.seconds, "notes/s"),
+    "polyphony": Measure(lambda e: polyphony(e.score), "notes"),
+    "re-struck notes": Measure(lambda e: restruck(e.score), "share"),
+    "in scale": Measure(lambda e: scale_consistency(e.score), "share"),
+    "runs of the music given": Measure(
+        lambda e: shared_runs(e.score, e.given_music), "share of notes"
+    ),
+    "has runs of the music given": Measure(
+        lambda e: shared_runs(e.score, e.given_music), _PIECES, HAS_RUNS
+    ),
+    "has runs that return": Measure(lambda e: returning_runs(e.score), _PIECES, HAS_RUNS),
+    "has towers of 6 notes": Measure(lambda e: towers(e.score), _PIECES, 1),
     f"dead air of {DEAD_AIR_SECONDS:g} s": Measure(
-        lambda e: longest_silence(e.alone, e.seconds), _PIECES, DEAD_AIR_SECONDS - ROUNDING
+        lambda e: longest_silence(e.score, e.seconds), _PIECES, DEAD_AIR_SECONDS - ROUNDING
     ),
     f"stuck for {STUCK_SECONDS:g} s": Measure(
-        _alone(stuck_seconds), _PIECES, STUCK_SECONDS - ROUNDING
+        lambda e: stuck_seconds(e.score), _PIECES, STUCK_SECONDS - ROUNDING
     ),
 }
 #: Distributions of any music, by name.
 DISTRIBUTIONS: dict[str, Distribution] = {
-    "onset intervals": Distribution(lambda e: np.diff(pitched(e.alone)["start"]), TIME_EDGES),
+    "onset intervals": Distribution(lambda e: np.diff(pitched(e.score)["start"]), TIME_EDGES),
     "note lengths": Distribution(
-        lambda e: e.alone.notes["end"] - e.alone.notes["start"], TIME_EDGES
+        lambda e: e.score.notes["end"] - e.score.notes["start"], TIME_EDGES
     ),
-    "velocities": Distribution(lambda e: e.alone.notes["velocity"], VELOCITY_EDGES),
-    "pitches": Distribution(lambda e: e.alone.notes["pitch"], PITCH_EDGES),
+    "velocities": Distribution(lambda e: e.score.notes["velocity"], VELOCITY_EDGES),
+    "pitches": Distribution(lambda e: e.score.notes["pitch"], PITCH_EDGES),
 }
 
 
 def in_bars() -> tuple[dict[str, Measure], dict[str, Distribution]]:
-    """Return the measures and the distributions of music in bars (``registry.IN_BARS``); two empty
-    dicts without the optional component."""
-    if not registry.IN_BARS:
+    """Return the measures and the distributions of music in bars; two empty dicts without the
+    optional component that has them."""
+    if not (paths := registry.IN_BARS):
         return {}, {}
-    names = ("measures", "distributions")
-    measures, distributions = (registry.load(registry.IN_BARS[name]) for name in names)
-    return measures, distributions
+    return registry.load(paths["measures"]), registry.load(paths["distributions"])
 
 
 def histogram(excerpts: Sequence[Excerpt], distribution: Distribution) -> np.ndarray:

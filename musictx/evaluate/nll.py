@@ -25,7 +25,7 @@ import torch
 from musictx.data.shards import SPLITS, Shards, Totals
 from musictx.data.windows import UNSCORED, EvaluationWindows, collate, evenly_spaced, round_down
 from musictx.errors import UserError
-from musictx.likelihood import losses
+from musictx.likelihood import predictions_and_losses
 from musictx.model.config import alignment
 from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.tokens.build import build
@@ -135,7 +135,7 @@ def evaluate(
         for start in range(0, len(order), batch):
             # Each row has one piece, with its padding last, where no scored position can see it.
             ids, targets, _ = collate(rows[i] for i in order[start : start + batch])
-            most_likely, nats = losses(model, ids, targets)
+            most_likely, nats = predictions_and_losses(model, ids, targets)
             is_end = targets == EOS
             is_counted = (targets != UNSCORED) & ~is_end
             hits = (most_likely == targets) & is_counted

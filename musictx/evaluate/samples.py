@@ -23,7 +23,7 @@ from musictx.bundle import Bundle
 from musictx.config import AccompanyConfig, GenerateConfig, InfillConfig
 from musictx.errors import UserError
 from musictx.evaluate.config import CompareConfig
-from musictx.evaluate.sets import LIST, Excerpt
+from musictx.evaluate.sets import SAMPLES_FILE, Excerpt
 from musictx.files import check_writable, write_text
 from musictx.notes import Score, skyline
 from musictx.sampling.composer import continuations
@@ -31,13 +31,13 @@ from musictx.sampling.primer import NO_PRIMER, encode_primer
 from musictx.sampling.sample import Sample
 
 #: Tasks in which the middle of a piece is composed.
-GAPS = ("infill", "vary")
+GAP_TASKS = ("infill", "vary")
 #: For each sample its number, its music, and its entry in samples.json.
 NumberedSamples = Iterator[tuple[int, Score, dict[str, Any]]]
 
 
-def check_new(folder: Path) -> None:
-    """Raise ``UserError`` unless ``folder`` is new or empty and can be written."""
+def check_new_folder(folder: Path) -> None:
+    """Raise ``UserError`` unless ``folder`` is new or empty, and is writable."""
     if folder.is_dir() and any(folder.iterdir()):
         raise UserError(
             f"samples={folder}: this folder is not empty; leave out pieces= to measure the samples "
@@ -49,14 +49,15 @@ def check_new(folder: Path) -> None:
 def write_samples(
     folder: Path, samples: NumberedSamples, progress: Callable[[int], None] = lambda count: None
 ) -> None:
-    """Write each sample into ``folder`` as soon as it is composed; report their number."""
+    """Write each sample into ``folder`` as soon as it is composed. ``progress`` is called with the
+    number of samples written so far."""
     entries: dict[str, dict[str, Any]] = {}
     for number, score, facts in samples:
         folder.mkdir(parents=True, exist_ok=True)
         formats.write(score, folder / f"{number:03d}.mid")
         entries[f"{number:03d}"] = facts
         content = {"samples": dict(sorted(entries.items()))}
-        write_text(folder / LIST, json.dumps(content, indent=1) + "\n")
+        write_text(folder / SAMPLES_FILE, json.dumps(content, indent=1) + "\n")
         progress(len(entries))
 
 
@@ -121,7 +122,7 @@ def compose_excerpts(
         if config.task == "accompany":
             score = replace(score.with_notes(score.notes[skyline(score)]), markers=())
         else:
-            begin, end = f"{excerpt.start:.3f}s", f"{excerpt.stop:.3f}s"
+            begin, end = f"{excerpt.start:.3f}s", f"{excerpt.end:.3f}s"
             request = InfillConfig(begin=begin, end=end, sampling=config.sampling)
         task = replace(task_of(request, score), is_variation=config.task == "vary")
         (sample,) = compose_versions(bundle, task, request, seed=config.seed + number)

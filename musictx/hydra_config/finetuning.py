@@ -2,8 +2,8 @@
 
 A model trained on similar music learns from a few pieces in minutes what a new model does not learn
 in hours (docs/training.md). Therefore ``experiment=own`` is added, with the song model if most
-files keep to their beats or the piano model if most notes are for piano. Nothing is added for other
-music, or if the command has an option of :data:`DECISIVE` or :data:`DECISIVE_GROUPS`.
+files keep to their beats, or the piano model if most notes are for piano. Nothing is added for
+other music, or if the command has an option of :data:`DECISIVE` or :data:`DECISIVE_GROUPS`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from musictx.errors import UserError
 from musictx.hydra_config.overrides import split
 from musictx.options import QUOTED, make_config
 
-#: Options and groups of options that determine how training begins.
+#: Options, and groups of options, by which the user chooses the initial model.
 DECISIVE = ("init", "experiment", "trainer", "corpus", "corpus.name")
 DECISIVE_GROUPS = ("model", "position", "tokenizer")
 #: Programs of pianos, harpsichord and clavichord included.
@@ -34,10 +34,10 @@ DECIDING_SHARE = 0.8
 
 def train_overrides(overrides: Sequence[str]) -> tuple[list[str], str | None]:
     """Return the ``overrides`` for Hydra with those of fine-tuning, and a line for the user about
-    the initial model; None if the command determines it."""
+    the initial model; ``None`` if the user has chosen it."""
     options = dict(override.lstrip("+~").partition("=")[::2] for override in overrides)
     folders = _folders(options.get("corpus.path", "null"))
-    if _is_decided(options) or "null" in folders:
+    if _has_choice(options) or "null" in folders:
         return list(overrides), None
     model, why = nearest_model(contents_of(folders))
     if model not in shipped.models():
@@ -50,8 +50,8 @@ def train_overrides(overrides: Sequence[str]) -> tuple[list[str], str | None]:
 
 def prepare_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
     """Return the ``options`` of prepare with the tokenizer of the model that training on this music
-    would fine-tune, and a line about it; unchanged and with None if it would fine-tune none."""
-    if _is_decided(options) or not options.get("corpus.path"):
+    would fine-tune, and a line about it; if it would fine-tune none, ``options`` and ``None``."""
+    if _has_choice(options) or not options.get("corpus.path"):
         return dict(options), None
     path = make_config("prepare", options).corpus.path
     model, why = nearest_model(contents_of([path] if isinstance(path, str) else path))
@@ -66,34 +66,28 @@ def prepare_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | N
     )
 
 
-def _is_decided(names: Iterable[str]) -> bool:
-    """Whether one of the options ``names`` determines how training begins."""
+def _has_choice(names: Iterable[str]) -> bool:
+    """Whether one of the options ``names`` chooses the initial model."""
     return any(name in DECISIVE or name.split(".")[0] in DECISIVE_GROUPS for name in names)
 
 
 def _folders(path: str) -> list[str]:
-    """Return the folders in the override ``corpus.path=PATH``, in a sweep those of all runs."""
+    """Return the folders in the override ``corpus.path=PATH``; in a sweep, those of all runs."""
     values = [split(value[1:-1]) if value.startswith("[") else [value] for value in split(path)]
     folders = [QUOTED.sub(r"\2", folder) for value in values for folder in value]
     return [folder.replace(r"\${", "${") for folder in folders]
 
 
 class FolderContents(NamedTuple):
-    """Statistics of folders: the number of music ``files``, and of those examined:
+    """Statistics of folders: numbers of files and notes. All but ``files`` describe the files that
+    were examined and could be read."""
 
-    read      the number of files that could be read
-    on_beats  the number of files that keep to their beats
-    notes     the number of notes
-    pianos    the number of piano notes
-    seconds   the sum of the lengths of the files
-    """
-
-    files: int
-    read: int
-    on_beats: int
+    files: int  # music files
+    read: int  # files that were read
+    on_beats: int  # files that keep to their beats
     notes: int
-    pianos: int
-    seconds: float
+    pianos: int  # piano notes
+    seconds: float  # the sum of the lengths of the files
 
 
 def contents_of(folders: Sequence[str]) -> FolderContents:
@@ -127,7 +121,9 @@ def nearest_model(contents: FolderContents) -> tuple[str | None, str]:
     _, read, on_beats, notes, pianos, _ = contents
     if read and on_beats >= DECIDING_SHARE * read:
         return shipped.SONG_MODEL, f"{on_beats} of {read} files keep to their beats"
-    if not notes or pianos >= DECIDING_SHARE * notes:
+    if not notes:
+        return shipped.DEFAULT, "no notes were found"
+    if pianos >= DECIDING_SHARE * notes:
         return shipped.DEFAULT, "this is freely played piano music"
     other = f"{100 * (1 - pianos / notes):.0f} % of the notes in {read} files are not a piano's"
     return None, f"{other}, and too few files keep to their beats"

@@ -39,11 +39,11 @@ def normalise(
     """Convert the command-line ``arguments`` to Hydra overrides. ``folders`` are the user's folders
     of YAML files. Raises :class:`ConfigError` for an argument that is wrong by itself."""
     options, presets = options_of("train"), groups("train", folders)
-    # Options of the user's own position schemes and optimizers are checked after composing.
+    # These are checked after composing: they depend on the user's own classes, or have parts.
     unchecked = [*free_form("train"), "optim", *(f"trainer.{flag}" for flag in LIGHTNING_FLAGS)]
     unchecked += [name for name, field in options.items() if checks.has_parts(field)]
-    extra = [*presets, *unchecked, "hydra"]
-    files = [a for a in arguments if is_file("train", a, extra) and not _has_prefix(a)]
+    more = [*presets, *unchecked, "hydra"]
+    files = [a for a in arguments if is_file("train", a, more) and not _adds_or_removes(a)]
     assignments = [argument for argument in arguments if argument not in files]
     has_search_path = any(a.lstrip("+").startswith("hydra.searchpath=") for a in assignments)
     overrides = []
@@ -81,6 +81,8 @@ def normalise(
             prefix = "++" if name.startswith("position.") else ""
             overrides.append(f"{prefix}{name}={_values(name, options[name], value, sweep)}")
         elif is_option_or_part(name, unchecked):
+            if value.startswith("{run_folder}"):  # to Hydra a dict
+                value = quote(value, interpolates=True)
             overrides.append(f"++{name}={value}")
         elif is_new_group or (has_search_path and is_new):
             overrides.append(assignment)
@@ -89,16 +91,16 @@ def normalise(
     return overrides
 
 
-def _has_prefix(argument: str) -> bool:
-    """Whether ``argument`` begins with "+" or "~", by which Hydra adds or removes an option, and
-    is not a file of such a name."""
+def _adds_or_removes(argument: str) -> bool:
+    """Whether ``argument`` adds an option to Hydra's configuration ("+") or removes one ("~"), and
+    is not a file whose name begins with such a sign."""
     is_path = argument.startswith("~/") or os.path.exists(expand_home(argument))
     return argument.startswith(("+", "~")) and not is_path
 
 
 def _hydra_option(assignment: str, name: str, value: str, sweep: bool) -> str:
     """Return the override for one of Hydra's own options. Raises :class:`ConfigError` for an option
-    that only affects a sweep if this is none, and for a working directory other than "."."""
+    of sweeps without ``sweep``, and for a working directory other than "."."""
     if re.match(r"hydra[./](sweep|launcher)", name) and not sweep:
         raise ConfigError(f"{name}={value}: only affects a sweep; add -m")
     if name == "hydra.run.dir" and value.strip("'\"") != ".":
@@ -107,7 +109,7 @@ def _hydra_option(assignment: str, name: str, value: str, sweep: bool) -> str:
 
 
 def _values(name: str, field: dataclasses.Field, text: str, sweep: bool) -> str:
-    """Return the value of an option, or its values in a sweep, in Hydra's grammar."""
+    """Return the value of an option, in a ``sweep`` all its values, in Hydra's grammar."""
     if not sweep:
         try:
             return _value(name, field, text)
@@ -123,13 +125,12 @@ def _sweep_hint(text: str) -> str:
 
 
 def _value(name: str, field: dataclasses.Field, text: str | list[str]) -> str:
-    """Return one value, or the names of several files, in Hydra's grammar; text is quoted. A value
-    with ``${`` is not checked, since Hydra may resolve it."""
+    """Return one value, or a list of file names, in Hydra's grammar; text is quoted. A value with
+    ``${``, which Hydra may replace, is not checked."""
     value = QUOTED.sub(r"\2", text) if isinstance(text, str) else text
     if isinstance(value, list) or "${" not in value:
         value = convert(name, field, None if value == "null" else value)
-        if field.metadata["path"]:
-            check_path(name, field, value)
+        check_path(name, field, value)
     if "str" not in types_of(field):
         return str(text)
     if isinstance(value, list):

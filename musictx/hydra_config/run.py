@@ -1,5 +1,5 @@
-"""Compose the configuration of ``train`` with Hydra and call a task with it: once, for each run of
-a sweep, or not at all if --cfg only prints the configuration."""
+"""Compose the configuration of ``train`` with Hydra and call a task with it: once, or for each run
+of a sweep, or not at all if --cfg only prints the configuration."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def train(
 ) -> None:
     """Compose a configuration from the command-line ``arguments`` and call ``task`` with it.
 
-    flags    flags of Hydra with their values, already checked: --multirun, --cfg job, ...
+    flags    Hydra's flags with their values, already checked: {"--cfg": "job", ...}
     folders  the folder of --config-dir, if any
 
     A sweep calls ``task`` for each of its runs and passes their ``validation_loss`` to the sweeper.
     Raises :class:`ConfigError` if Hydra cannot compose a configuration, and the errors of ``task``;
-    a ``UserError`` in a sweep is raised after the other runs.
+    in a sweep, after the other runs.
     """
     overrides = normalise(arguments, sweep="--multirun" in flags, folders=folders)
-    if "--config-name" not in flags:  # else the user's file chooses the initial model
+    if "--config-name" not in flags:  # otherwise the user's file chooses the initial model
         overrides, line = finetuning.train_overrides(overrides)
         if line is not None and "--cfg" not in flags and not os.environ.get("LOCAL_RANK"):
             print(line, flush=True)
@@ -69,19 +69,19 @@ def train(
                 _set_run_folder(config, settings.sweep)
                 out = [] if config.out is None else [f"out={config.out}"]
                 run_arguments = [*settings.overrides.task, *out]
-            # Lightning starts further processes with sys.argv, which must name the options of this
+            # Lightning starts further processes with sys.argv, which must have the options of this
             # run, not those of the sweep.
             with _argv(["train", *(f for f in hydra_flags if f != "--multirun"), *run_arguments]):
                 result = task(config)
         except UserError as error:
-            # Raised below: here Hydra would print it in several lines and end a sweep.
+            # Raised below, since Hydra would print it in several lines and end a sweep.
             task_errors.append(error)
             result = error
         except Exception as error:
             task_errors.append(error)
             if not in_sweep:
                 raise
-            traceback.print_exc()  # probably from a class of the user's; the sweep continues
+            traceback.print_exc()  # perhaps of a user's own class; the sweep continues
             result = UserError(f"{type(error).__name__}: {reason(error)}")
         return sweep.write_result(settings, result) if in_sweep else None
 
@@ -99,7 +99,6 @@ def train(
 
 def compose(arguments: Sequence[str] = ()) -> TrainConfig:
     """Return the checked options of ``musictx train`` with ``arguments``, such as ``model=tiny``.
-
     Raises :class:`~musictx.errors.ConfigError` for an unknown option or an invalid value."""
     configs: list[TrainConfig] = []
     train(arguments, configs.append)
@@ -109,9 +108,9 @@ def compose(arguments: Sequence[str] = ()) -> TrainConfig:
 def as_config(composed: Any) -> TrainConfig:
     """Return the configuration ``composed`` by Hydra as the checked dataclass of train.
 
-    In Hydra's configuration, flags of Lightning's Trainer are options of ``trainer``, and arguments
-    of the user's own optimizer are options of ``optim``. They are moved to ``trainer.flags`` and
-    ``optim.params``, and ``optim._target_: module.Class`` becomes ``optim.name``, module:Class.
+    Flags of Lightning's Trainer are moved from ``trainer`` to ``trainer.flags``, and arguments of
+    the user's own optimizer from ``optim`` to ``optim.params``. ``optim._target_: module.Class``
+    becomes ``optim.name``, module:Class.
     """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
@@ -138,8 +137,8 @@ def as_config(composed: Any) -> TrainConfig:
 
 @cache
 def register() -> None:
-    """Register the defaults of all options with Hydra as ``train_schema``, and the folders of YAML
-    files of optional components."""
+    """Register with Hydra the defaults of all options, as ``train_schema``, and the YAML folders of
+    optional components."""
     from hydra.core.config_search_path import ConfigSearchPath
     from hydra.core.config_store import ConfigStore
     from hydra.core.plugins import Plugins

@@ -16,10 +16,10 @@ from hydra.experimental.callback import Callback
 from musictx.errors import UserError, WriteError
 from musictx.files import write_table, write_text
 
-#: The file with one run's row of the table, written by the process of that run.
+#: The file with a run's row of the table, written by the process of that run.
 _RESULT = "sweep-result.json"
 _COLUMNS = ("run", "loss", "steps", "model", "options", "error")
-#: Folders of the sweeps that were started in this process and are not reported yet.
+#: Folders of the sweeps that this process has started and not reported yet.
 _folders: list[Path] = []
 
 
@@ -31,8 +31,8 @@ class Start(Callback):
 
 
 def write_result(settings: Any, result: Any) -> float:
-    """Write the ``result`` of a run of a sweep, or the ``UserError`` by which it failed. Return the
-    validation loss for the sweeper, NaN without one. ``settings`` are the run's ``hydra.*``."""
+    """Write the ``result`` of a run, or the ``UserError`` that ended it. Return the validation loss
+    for the sweeper, NaN without one. ``settings`` are the run's ``hydra.*``."""
     options = [override.lstrip("+") for override in settings.overrides.task]
     row: dict[str, Any] = {"run": int(settings.job.num), "options": options, "loss": math.nan}
     if isinstance(result, UserError):
@@ -80,16 +80,14 @@ def _print_table(file: Path, rows: list[dict[str, Any]]) -> None:
     for row, options in zip(rows, varied):
         outcome = row.get("error") or f"{row['steps']:,} steps  {row['model'] or ''}"
         print(f"  {row['loss']:.4f}  {' '.join(options):{width}}  {outcome}".rstrip(), flush=True)
-    losses: dict[str, list[float]] = {}
+    losses: dict[str, list[float]] = {}  # options without the seed -> losses of all seeds
     for row, options in zip(rows, varied):
-        seedless = " ".join(
-            option for option in options if not option.startswith(("seed=", "out="))
-        )
+        others = " ".join(option for option in options if not option.startswith(("seed=", "out=")))
         if any(option.startswith("seed=") for option in options) and math.isfinite(row["loss"]):
-            losses.setdefault(seedless, []).append(row["loss"])
-    losses = {seedless: values for seedless, values in losses.items() if len(values) > 1}
+            losses.setdefault(others, []).append(row["loss"])
+    losses = {others: values for others, values in losses.items() if len(values) > 1}
     if losses:
         print("mean and standard deviation over seeds:")
-    for seedless, values in losses.items():
+    for others, values in losses.items():
         numbers = f"{statistics.fmean(values):.4f}  {statistics.stdev(values):.4f}"
-        print(f"  {numbers}  {len(values)} seeds  {seedless}".rstrip(), flush=True)
+        print(f"  {numbers}  {len(values)} seeds  {others}".rstrip(), flush=True)

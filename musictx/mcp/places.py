@@ -11,7 +11,7 @@ from pathlib import Path
 from musictx import files, formats, shipped
 from musictx.config.checks import require
 from musictx.config.limits import ServerLimits
-from musictx.config.values import ROOM, is_file_name
+from musictx.config.values import RESERVED_BYTES, is_valid_path
 from musictx.data.workers import run_isolated
 from musictx.errors import UserError, shown
 from musictx.formats import CHORD_SUFFIXES, SUFFIXES
@@ -46,7 +46,7 @@ class Places:
                 f"{option}={shown(name)}: expected a file with the ending {', '.join(endings)}"
             )
         relative = Path(os.path.expanduser(name))
-        require(is_file_name(self.out / relative), option, name, "a name that a file can have")
+        require(is_valid_path(self.out / relative), option, name, "a valid file name")
         path = (self.out / relative).resolve()
         if not path.exists():
             path = relative.resolve()
@@ -60,7 +60,7 @@ class Places:
 
     def output_path(self, name: str) -> str:
         """Return the path of the result ``name`` in ``out``; ``UserError`` if it lies outside."""
-        require(is_file_name(self.out / name, ROOM), "out", name, "a name that a file can have")
+        require(is_valid_path(self.out / name, RESERVED_BYTES), "out", name, "a valid file name")
         path = (self.out / name).resolve()
         if not path.is_relative_to(self.out):
             raise UserError(f"out={name}: expected a path inside {self.out}")

@@ -27,7 +27,7 @@ class TickClock:
 
     starts  (n,) the tick at which each tempo begins
     bases   (n,) the time at these ticks, in seconds * ``unit``
-    rates   (n,) the length of a tick in seconds * ``unit``
+    rates   (n,) the length of a tick from there on, in seconds * ``unit``
     unit    a million times the ticks a quarter note, so that rates are microseconds a quarter note;
             for SMPTE time, an integer for which the rate is an integer
     """
@@ -95,7 +95,7 @@ def clock_for(score: Score, last: float) -> TickClock:
     """Return the clock of a new file for ``score``, whose last event is at ``last`` seconds.
 
     It has the resolution and tempos of the score. If notes are between ticks, ticks longer than a
-    millisecond are divided. If the score has no resolution, or a file cannot have its tempos or so
+    millisecond are divided. If the score has no resolution, or MIDI cannot have its tempos or so
     many ticks, ticks are milliseconds at 120 bpm.
     """
     milliseconds = TickClock.from_tempos(score.tempos[:0], TICKS_PER_QUARTER)
@@ -106,6 +106,6 @@ def clock_for(score: Score, last: float) -> TickClock:
     clock = TickClock.from_tempos(score.tempos, quarter)
     ticks = clock.exact_ticks(np.concatenate([score.notes["start"], score.notes["end"]]))
     if np.abs(ticks - np.rint(ticks)).max(initial=0.0) > 1e-3:
-        parts = min(int(np.ceil(60_000 / (slowest * quarter))), MAX_TICKS_PER_QUARTER // quarter)
-        clock = TickClock.from_tempos(score.tempos, quarter * max(parts, 1))
+        divisor = min(int(np.ceil(60_000 / (slowest * quarter))), MAX_TICKS_PER_QUARTER // quarter)
+        clock = TickClock.from_tempos(score.tempos, quarter * max(divisor, 1))
     return clock if clock.exact_ticks(last) < MAX_DELTA else milliseconds

@@ -18,12 +18,12 @@ from musictx.midi.read import FileParts
 #: Limits for files that were checked when they were first read.
 NO_LIMITS = Limits(midi_mb=10**9, notes=10**9, events=10**9, tracks=65_535, seconds=DAY)
 #: Meta events that a Score does not have: text, copyright, instrument, cue point, program name,
-#: device name, sequencer-specific data.
+#: device name, sequencer-specific data. They are reported as texts.
 _LOST_TEXTS = {0x01, 0x02, 0x04, 0x07, 0x08, 0x09, 0x7F}
 #: {upper half of the status byte: name} of other messages that a Score does not have.
 _LOST_MESSAGES = {0xA: "aftertouch", 0xD: "aftertouch", 0xE: "bends"}
-#: Phases, which order the messages at one tick: new messages that come first, such as note-offs;
-#: messages of the file; new pedals and note-ons.
+#: Phases, in the order of the messages at one tick: new messages that come first, such as
+#: note-offs; messages of the file; new pedals and note-ons.
 OFF, EXISTING, ON = range(3)
 
 
@@ -55,46 +55,47 @@ def controller(tick: int, channel: int, number: int, value: int, phase: int = ON
 class MidiTrack:
     """A track that can be edited.
 
-    last    tick of the end of the track; a message may come later
-    rows    {number: message}; replace or delete messages here, and :meth:`add` new ones
-    events  numbers of the messages in ``scan.ScannedFile.events``, in the same order
+    last      tick of the end of the track; a message may come later
+    messages  {number: message}; replace or delete messages here, and :meth:`add` new ones
+    events    numbers of the messages in ``scan.ScannedFile.events``, in the same order
     """
 
     def __init__(self, chunk: bytes) -> None:
         messages, self.last = parse_track(chunk)
-        self.rows = dict(enumerate(messages))
-        self.events = [n for n, row in self.rows.items() if _is_scanned(row.body)]
-        self._new_numbers = count(len(self.rows))
-        self._chunk, self._original = chunk, (self.last, self.rows.copy())
+        self.messages = dict(enumerate(messages))
+        self.events = [n for n, message in self.messages.items() if _is_scanned(message.body)]
+        self._new_numbers = count(len(self.messages))
+        self._chunk, self._original = chunk, (self.last, self.messages.copy())
 
-    def add(self, rows: Iterable[Message]) -> None:
+    def add(self, messages: Iterable[Message]) -> None:
         """Add messages."""
-        self.rows.update(zip(self._new_numbers, rows))
+        self.messages.update(zip(self._new_numbers, messages))
 
     def remove_meta(self, kinds: Collection[int]) -> None:
         """Remove the meta events of these types."""
-        for n, row in list(self.rows.items()):
-            if row.meta in kinds:
-                del self.rows[n]
+        for n, message in list(self.messages.items()):
+            if message.meta in kinds:
+                del self.messages[n]
 
     def change_channels(self, new_channels: Mapping[int, int]) -> None:
         """Move messages to other channels; ``new_channels`` is {old channel: new channel}."""
-        for n, row in self.rows.items():
-            if row.channel is not None:
-                status = row.body[0] & 0xF0 | new_channels.get(row.channel, row.channel)
-                self.rows[n] = row._replace(body=bytes([status]) + row.body[1:])
+        for n, message in self.messages.items():
+            if message.channel is not None:
+                status = message.body[0] & 0xF0 | new_channels.get(message.channel, message.channel)
+                self.messages[n] = message._replace(body=bytes([status]) + message.body[1:])
 
     def move(self, new_ticks: Callable[[np.ndarray], np.ndarray]) -> None:
         """Move all messages, and the end of the track, from their ticks to ``new_ticks(ticks)``."""
-        old_ticks = np.array([*(row.tick for row in self.rows.values()), self.last])
-        *ticks, self.last = new_ticks(old_ticks).tolist()
-        self.rows = {n: r._replace(tick=tick) for (n, r), tick in zip(self.rows.items(), ticks)}
+        old_ticks = [*(message.tick for message in self.messages.values()), self.last]
+        *ticks, self.last = new_ticks(np.array(old_ticks)).tolist()
+        for (n, message), tick in zip(self.messages.items(), ticks):
+            self.messages[n] = message._replace(tick=tick)
 
     def content(self) -> bytes:
         """Return the bytes of the track: the original ones if nothing has changed."""
-        if (self.last, self.rows) == self._original:
+        if (self.last, self.messages) == self._original:
             return self._chunk
-        return track_content(self.rows.values(), self.last)
+        return track_content(self.messages.values(), self.last)
 
 
 def _is_scanned(body: bytes) -> bool:
@@ -104,7 +105,7 @@ def _is_scanned(body: bytes) -> bool:
 
 
 class MidiFile:
-    """A whole, undamaged MIDI file without a RIFF container, whose tracks can be edited.
+    """An undamaged MIDI file without a RIFF container, whose tracks can be edited.
 
     data                the bytes of the file
     file, clock, parts  its events, tick clock and parts, as :mod:`musictx.midi.read` uses them
@@ -129,7 +130,7 @@ class MidiFile:
         return self._tracks[number]
 
     def event(self, index: int) -> tuple[MidiTrack, int]:
-        """Return the track of ``file.events[index]``, and the number of its message in ``rows``."""
+        """Return the track of ``file.events[index]``, and the number of its message there."""
         number = int(self.file.events["track"][index])
         track = self.track(number)
         return track, track.events[index - self._first_events[number]]
@@ -171,15 +172,15 @@ def track_chunk(content: bytes) -> bytes:
 
 def parse_track(chunk: bytes) -> tuple[list[Message], int]:
     """Return the messages of an undamaged track, and the tick of its end."""
-    rows: list[Message] = []
-    for row in messages(chunk):
-        if row.meta == scan.END:
-            return rows, row.tick
-        rows.append(row)
-    return rows, rows[-1].tick if rows else 0
+    messages: list[Message] = []
+    for message in read_messages(chunk):
+        if message.meta == scan.END:
+            return messages, message.tick
+        messages.append(message)
+    return messages, messages[-1].tick if messages else 0
 
 
-def messages(chunk: bytes) -> Iterator[Message]:
+def read_messages(chunk: bytes) -> Iterator[Message]:
     """Yield the messages of an undamaged track, including the end of the track."""
     end = tick = status = 0
     while end < len(chunk):
@@ -199,8 +200,8 @@ def messages(chunk: bytes) -> Iterator[Message]:
 
 
 def shorten(data: bytes, seconds: float) -> bytes:
-    """Return the MIDI file ``data`` with tracks that end at ``seconds`` or before; a track with a
-    later message ends with that message."""
+    """Return the MIDI file ``data`` with each track cut off at ``seconds``, or at its last message
+    if that is later."""
     document = MidiFile(data)
     for number in range(len(document.chunks)):
         track = document.track(number)
@@ -213,11 +214,11 @@ def text_of(body: bytes) -> str:
     return scan.printable(body[scan.read_quantity(body, 2)[1] :])
 
 
-def track_content(rows: Iterable[Message], last: int = 0) -> bytes:
+def track_content(messages: Iterable[Message], last: int = 0) -> bytes:
     """Return the bytes of a track: messages sorted by tick and phase, then the end of the track, at
     the tick ``last`` or with the last message if that is later."""
     result, previous = [], 0
-    for tick, _, body, _ in _with_programs(sorted(rows, key=lambda row: row[:2])):
+    for tick, _, body, _ in _with_programs(sorted(messages, key=lambda message: message[:2])):
         result += [quantity(tick - previous), body]
         previous = tick
     end = quantity(max(last - previous, 0)) + bytes([0xFF, scan.END, 0])
@@ -232,48 +233,48 @@ def quantity(value: int) -> bytes:
     return bytes(reversed(result))
 
 
-def _with_programs(rows: list[Message]) -> list[Message]:
+def _with_programs(messages: list[Message]) -> list[Message]:
     """Add or replace program changes so that each note-on sounds with its ``program``.
 
-    A program change is replaced if all notes up to the next one need the same program. Otherwise
-    program changes are added before notes.
+    An existing program change is replaced if all notes up to the next one need the same program.
+    Otherwise program changes are added before notes.
     """
-    if all(row.program is None for row in rows):
-        return rows
+    if all(message.program is None for message in messages):
+        return messages
     current_notes: defaultdict[int, list[Message]] = defaultdict(list)  # by channel
-    notes_after: list[list[Message]] = []  # for each row, the note-ons of the same program change
-    for row in rows:
-        kind, channel = divmod(row.body[0], 16)
+    notes_after: list[list[Message]] = []  # for each message, the notes of its program change
+    for message in messages:
+        kind, channel = divmod(message.body[0], 16)
         if kind == 0xC:
             current_notes[channel] = []
-        elif kind == 9 and row.body[2]:
-            current_notes[channel].append(row)
+        elif kind == 9 and message.body[2]:
+            current_notes[channel].append(message)
         notes_after.append(current_notes[channel])
     result: list[Message] = []
     current = [0] * 16  # program of each channel
-    for row, notes in zip(rows, notes_after):
-        channel = row.body[0] & 15
-        if row.body[0] >> 4 == 0xC:
-            programs = {note.program for note in notes}
-            has_existing = any(note.phase == EXISTING for note in notes)
-            if has_existing and len(programs) == 1 and None not in programs:
-                row = row._replace(body=bytes([row.body[0], *programs]))  # type: ignore[list-item]
-            current[channel] = row.body[1]
-        elif row.program not in (None, current[channel]):
-            current[channel] = row.program or 0
-            result.append(row._replace(body=bytes([0xC0 | channel, current[channel]])))
-        result.append(row)
+    for message, notes in zip(messages, notes_after):
+        channel = message.body[0] & 15
+        if message.body[0] >> 4 == 0xC:
+            program = notes[0].program if notes else None
+            is_common = all(note.program == program for note in notes)
+            if program is not None and is_common and any(n.phase == EXISTING for n in notes):
+                message = message._replace(body=bytes([message.body[0], program]))
+            current[channel] = message.body[1]
+        elif message.program is not None and message.program != current[channel]:
+            current[channel] = message.program
+            result.append(message._replace(body=bytes([0xC0 | channel, current[channel]])))
+        result.append(message)
     return result
 
 
 def describe_losses(data: bytes, why: str) -> str:
-    """Return a sentence with the kinds of messages that a new file made from the Score of the MIDI
-    file ``data`` does not have, and the reason ``why`` it is made; "" if no messages are lost."""
+    """Return a sentence with the kinds of messages of the MIDI file ``data`` that are lost in a new
+    file made from its Score, and the reason ``why`` it is made; "" if nothing is lost."""
     lost: Counter[str] = Counter()
     for chunk in chunks(data):
         track_names, has_notes = 0, False
         try:
-            for _, _, body, _ in messages(chunk):
+            for _, _, body, _ in read_messages(chunk):
                 kind = body[0] >> 4
                 track_names += body[:2] == b"\xff\3"
                 has_notes |= kind == 9

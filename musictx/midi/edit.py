@@ -42,7 +42,7 @@ class Unwritable(Exception):
 
 
 def edit_file(score: Score) -> bytes:
-    """Return ``score.file``, edited so that reading it gives ``score``.
+    """Return ``score.file``, edited so that it is read as ``score``.
 
     - Notes and pedals are added and removed, on the nearest ticks. If ticks are too coarse
       (:data:`MAX_ROUNDING_SECONDS`), all ticks of the file are halved, several times if necessary.
@@ -100,8 +100,8 @@ class _Edit:
         """Return the edited file."""
         score, drums = self.score, self.file.drums
         parts = np.unique(score.notes["track"]).tolist()
-        renamed = {part for part in parts if part < len(self.places)}
-        renamed = {n for n in renamed if self.original.names.get(n) != score.names.get(n)}
+        old_parts, old_names = range(len(self.places)), self.original.names
+        renamed = {n for n in parts if n in old_parts and old_names.get(n) != score.names.get(n)}
         track_parts = Counter(place // 16 for place in self.places)
         if alone := [self.places[n] for n in renamed if track_parts[self.places[n] // 16] > 1]:
             data = select_parts(score.file, self.places, alone=alone)
@@ -148,7 +148,7 @@ class _Edit:
         return replace(self.score, file=data, ticks_per_quarter=2 * quarter)
 
     def _unmoved_notes(self, clock: TickClock) -> int:
-        """Count the notes of the score that, by ``clock``, have the ticks of a note of the file."""
+        """Count the notes of the score that equal notes of the file, in ticks of ``clock``."""
         notes, unit = self.score.notes, TICK_FRACTIONS
         ticks = (np.rint(clock.exact_ticks(notes[name]) * unit) for name in ("start", "end"))
         file_notes = _in_ticks(self.document.parts.notes, self.begins * unit, self.ends * unit)
@@ -172,9 +172,9 @@ class _Edit:
             ):
                 names.add(name)
         marks = encode.marks(score, self.clock)
-        new = [row for name in MARKS if name in names for row in marks[name]]
+        new = [message for name in MARKS if name in names for message in marks[name]]
         ends = self.clock.ticks(score.duration), self._new_ticks(self.file.ends).max()
-        if max(*ends, *(row.tick for row in new)) >= MAX_DELTA:
+        if max(*ends, *(message.tick for message in new)) >= MAX_DELTA:
             raise Unwritable("it would have more ticks than MIDI can count")
         for number in range(len(self.document.chunks)):
             track = self.document.track(number)
@@ -219,8 +219,8 @@ class _Edit:
         remains, programs, new_notes = self._match_notes()
         for event in (*onsets[~remains].tolist(), *offsets[~remains].tolist()):
             if event >= 0:
-                track, row = document.event(event)
-                del track.rows[row]
+                track, key = document.event(event)
+                del track.messages[key]
         begins, ends = self._new_ticks(self.begins), self._new_ticks(self.ends)
         has_new_programs = set(notes["track"][programs != notes["program"]].tolist())
         has_new_notes = {part for part in new_notes if part < len(self.places)}
@@ -232,8 +232,9 @@ class _Edit:
             if any(note.drum != drum for note, _ in part_notes):
                 raise Unwritable("drums and other notes are on one track")
             for number in np.flatnonzero(in_part).tolist():
-                track, row = document.event(onsets[number])
-                track.rows[row] = track.rows[row]._replace(program=int(programs[number]))
+                track, key = document.event(onsets[number])
+                message = track.messages[key]
+                track.messages[key] = message._replace(program=int(programs[number]))
             allowed = set(programs[in_part].tolist()) if drum else set(range(128))
             if part in self.document.parts.inheriting:  # from now on it has its own program changes
                 first = int(programs[notes["track"] == part][0])
@@ -251,8 +252,8 @@ class _Edit:
             number, channel = divmod(self.places[part], 16)
             if channel in channels:  # program changes of empty parts would act on other parts there
                 track = document.track(number)
-                rows = track.rows.items()
-                track.rows = {n: row for n, row in rows if row.body[0] != 0xC0 | channel}
+                messages = track.messages.items()
+                track.messages = {n: m for n, m in messages if m.body[0] != 0xC0 | channel}
         return np.flatnonzero(remains & (offsets < 0)).tolist()
 
     def _add_note_offs(self, open_notes: list[int]) -> None:
@@ -261,7 +262,7 @@ class _Edit:
         for number in open_notes:
             event = self.file.events[self.document.parts.onsets[number]]
             track = self.document.track(int(event["track"]))
-            if any(message.tick > track.last for message in track.rows.values()):
+            if any(message.tick > track.last for message in track.messages.values()):
                 body = bytes([0x80 | event["status"] % 16, event["a"], 0])
                 track.add([Message(track.last, OFF, body)])
 
@@ -281,8 +282,8 @@ class _Edit:
             if all(missing[row] > 0 for row in rows):
                 missing.subtract(rows)
             else:  # it is added again below for each part that still has it
-                edited_track, number = self.document.event(event)
-                del edited_track.rows[number]
+                edited_track, key = self.document.event(event)
+                del edited_track.messages[key]
         for tick, value, part in missing.elements():
             if part < len(self.places):
                 number, channel = divmod(self.places[part], 16)
@@ -300,14 +301,14 @@ class _Edit:
             removed: dict[int, int] = {}  # tick -> track
             for number in sorted({track for track, *_ in old_texts}):
                 track = self.document.track(number)
-                for n, row in list(track.rows.items()):
-                    if row.meta != kind or not (text := text_of(row.body)):
+                for key, message in list(track.messages.items()):
+                    if message.meta != kind or not (text := text_of(message.body)):
                         continue
-                    if missing[row.tick, text] > 0:
-                        missing[row.tick, text] -= 1
+                    if missing[message.tick, text] > 0:
+                        missing[message.tick, text] -= 1
                     else:
-                        del track.rows[n]
-                        removed.setdefault(row.tick, number)
+                        del track.messages[key]
+                        removed.setdefault(message.tick, number)
             for tick, text in sorted(missing.elements()):
                 message = encode.text(tick, kind, text)
                 if old_texts:

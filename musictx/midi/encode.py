@@ -17,7 +17,7 @@ from musictx.midi.scan import DRUM_CHANNEL, META_TYPES, NAME
 from musictx.notes import Score
 
 PITCHED_CHANNELS = tuple(c for c in range(16) if c != DRUM_CHANNEL)
-#: Some readers have 15 bits for the number of tracks; one of these is the track without notes.
+#: Some programs read only 15 bits of the number of tracks, and one track has no notes.
 MAX_PARTS = 2**15 - 2
 
 
@@ -66,7 +66,7 @@ def marks(score: Score, clock: TickClock) -> dict[str, list[Message]]:
 
 
 def has_meter(denominator: int) -> bool:
-    """Whether MIDI has meters with this denominator, a power of two."""
+    """Whether MIDI has meters with this denominator: whether it is a power of two."""
     return denominator.bit_count() == 1
 
 
@@ -107,8 +107,8 @@ def part_track(
     """Return the content of a MIDI track for ``notes``, which are those of one part of ``score``.
 
     It has the name of the part, ``texts``, the first program, and at each tick pedals, note-offs
-    and note-ons. If the channel is ``shared`` with parts that have other programs, a program change
-    precedes each note.
+    and note-ons. With ``shared``, other parts with other programs are on the channel, so a program
+    change precedes each note.
     """
     number, program = int(notes["track"][0]), int(notes["program"][0])
     name = score.names.get(number)

@@ -62,22 +62,24 @@ def select_parts(
         )
         for place in new_places if is_split else ():
             part = MidiTrack(chunk)
-            part.rows = {n: row for n, row in part.rows.items() if row.channel == place % 16}
+            part.messages = {n: m for n, m in part.messages.items() if m.channel == place % 16}
             part.change_channels(new_channels)
             part_tracks.append((order[place], part))
         removed = {place % 16 for place in old_places if is_split or place not in order}
-        track.rows = {n: row for n, row in track.rows.items() if row.channel not in removed}
+        track.messages = {n: m for n, m in track.messages.items() if m.channel not in removed}
         track.change_channels(new_channels)
         if new_places and not is_split:
             part_tracks.append((orders[0], track))
             slots.append(None)
-        elif new_places or not old_places or {r.meta for r in track.rows.values()} - _TRACK_META:
+        elif new_places:
             slots += [track, *[None] * len(new_places)]
+        elif not old_places or {m.meta for m in track.messages.values()} - _TRACK_META:
+            slots.append(track)
     in_order = (track for _, track in sorted(part_tracks, key=lambda pair: pair[0]))
     tracks = [slot or next(in_order) for slot in slots]
     first = document.track(0) if document.chunks else None
     if tracks and first and tracks[0] is not first:
-        marks = [row for row in first.rows.values() if row.meta in _FIRST_TRACK_META]
+        marks = [m for m in first.messages.values() if m.meta in _FIRST_TRACK_META]
         first.remove_meta(_FIRST_TRACK_META)
-        tracks[0].add(row._replace(phase=OFF) for row in marks)
+        tracks[0].add(mark._replace(phase=OFF) for mark in marks)
     return document.with_contents([track.content() for track in tracks] or [track_content([])])

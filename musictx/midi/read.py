@@ -48,8 +48,7 @@ def read(
     limits = limits or Limits()
     file = smf.scan(data, limits)
     if file.format == 2 and len(file.ends) > 1:
-        count = len(file.ends)
-        why = f"{count} pieces in one file (format 2); expected one"
+        why = f"{len(file.ends)} pieces in one file (format 2); expected one"
         raise MidiError(why, "several pieces")
     clock = TickClock.from_file(file)
     parts = FileParts(file, clock)
@@ -104,7 +103,7 @@ class FileParts:
     onsets      (n,) index in ``ScannedFile.events`` of the note-on of each note
     offsets     (n,) index of its note-off, -1 for none
     places      the place, MIDI track * 16 + channel, of each part in the order of their first notes
-    inheriting  the parts with notes whose program is set in a track without notes on their channel
+    inheriting  parts whose notes have a program that is set in a track without notes on the channel
 
     Notes without a note-off are counted in ``file.repairs``.
     """
@@ -139,7 +138,7 @@ class FileParts:
             self._by_place[place] = [number]
             self._by_channel[place % 16].append(number)
         changes = file.events[file.events["status"] >> 4 == 0xC]
-        changes = changes[~np.isin(_places(changes), self.places)]  # in tracks without notes there
+        changes = changes[~np.isin(_places(changes), self.places)]  # those that no part has
         changes = changes[np.argsort(changes["tick"], kind="stable")]
         for channel in set((changes["status"] & 15).tolist()):
             rows = changes[changes["status"] & 15 == channel]
@@ -148,7 +147,8 @@ class FileParts:
                 latest = np.searchsorted(rows["tick"], tick[onsets[unset]], side="right") - 1
                 is_set = latest >= 0
                 notes["program"][unset[is_set]] = rows["a"][latest[is_set]]
-                self.inheriting |= {part} if np.any(is_set) else set()
+                if np.any(is_set):
+                    self.inheriting.add(part)
 
     def names(self, track_names: Mapping[int, str]) -> dict[int, str]:
         """Return {part: name of its MIDI track} for parts that are alone in their track."""
@@ -166,7 +166,8 @@ class FileParts:
 
 
 def current_programs(events: np.ndarray) -> np.ndarray:
-    """Return (n,) the current program at the place of each event; -1 before a program change."""
+    """Return (n,) the current program of each event, by the earlier events at its place; -1 before
+    a program change."""
     if not np.any(events["status"] >> 4 == 0xC):
         return np.full(len(events), -1)
     place = _places(events)

@@ -33,20 +33,20 @@ CHANNEL_EVENT = np.dtype(
     [("tick", "i8"), ("track", "i8"), ("status", "u1"), ("a", "u1"), ("b", "u1")]
 )
 
-#: A file with a later tick is damaged. Up to this one, ticks times tempo fit 64 bits.
+#: A file with a later tick is damaged. Up to this one, ticks times tempos fit into 64 bits.
 _LAST_TICK = 2**36
 #: {field of a Score: type of its meta events}.
 META_TYPES = {"tempos": 0x51, "meters": 0x58, "keys": 0x59, "markers": 0x06, "lyrics": 0x05}
 _FIELDS = {kind: name for name, kind in META_TYPES.items()}
 #: Types of the meta events that name and end a track.
 NAME, END = 0x03, 0x2F
-#: A mark needs as much memory as this many events; ``limits.events`` counts it like them.
+#: A mark needs the memory of this many events, and counts as many in ``limits.events``.
 MARK_EVENTS = 10
 #: Texts are truncated to this number of characters.
 _LONGEST_TEXT = 100
 #: The channel of drums in General MIDI, counted from 0.
 DRUM_CHANNEL = 9
-#: {status: number of data bytes} of system messages that files should not have, but are skipped.
+#: {status: number of data bytes} of system messages, which are skipped: files should have none.
 SYSTEM_DATA = {0xF1: 1, 0xF2: 2, 0xF3: 1}
 
 
@@ -137,9 +137,9 @@ def bare(data: bytes) -> bytes:
 
 
 def track_chunks(data: bytes, repairs: Counter) -> Iterator[tuple[int, int]]:
-    """Yield the beginning and end of the content of each MTrk chunk. If no chunk begins where a
-    chunk should end by its length, the length is wrong, and the next ``MTrk`` is searched. A track
-    ends at an end mark that is followed by ``MTrk``, even if its stated length is greater."""
+    """Yield (begin, end) of the content of each MTrk chunk. If no chunk begins where the previous
+    one ends by its length, this length is wrong, and the next ``MTrk`` is searched. A track ends at
+    an end mark that is followed by ``MTrk``, even if its stated length is greater."""
     at = 8 + int.from_bytes(data[4:8], "big")
     while True:
         if data[at : at + 4] != b"MTrk":
@@ -179,7 +179,7 @@ def _track(chunk: bytes, number: int, file: ScannedFile) -> tuple[np.ndarray, in
     packed: list[int] = []
     fast_reader = _fast_reader()
     stretches: Any = fast_reader(chunk) if fast_reader else None
-    due = stretches.due if stretches else len(chunk)
+    due = stretches.due if stretches else len(chunk)  # where the fast reader takes over
     at = tick = status = 0
     fault = ""
     try:
@@ -295,7 +295,7 @@ def rhythm_part(payload: bytes) -> set[int]:
 
 
 def printable(payload: bytes) -> str:
-    """Decode a text, without outer spaces; characters that cannot be printed become spaces."""
+    """Decode a text, shortened and stripped; characters that cannot be printed become spaces."""
     try:
         text = payload.decode("utf-8")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Parse a MusicXML file safely: unzip it, limit its size, refuse declarations."""
+"""Parse a MusicXML file safely: unzip it, limit its size, refuse document type declarations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xml.parsers import expat
 from musictx.config.limits import Limits
 from musictx.errors import MusicXmlError
 
-#: Decimals without an exponent, since one could make a number of a billion digits. ``write.py``
+#: Decimals. They have no exponent, which could make a number of a billion digits. ``write.py``
 #: writes tempos with up to 17 significant digits.
 _DECIMAL = re.compile(r"\s*[+-]?(\d{1,12}(\.\d{0,24})?|\.\d{1,24})\s*")
 
@@ -39,7 +39,7 @@ def open_document(data: bytes, limits: Limits) -> ET.Element:
         raise too_many(limits, "xml_tags", "tags and attributes")
     root = parse_tree(data)
     if root.tag != "score-partwise":
-        message = f"holds <{root.tag[:40]}>, expected a MusicXML <score-partwise>"
+        message = f"has the root <{root.tag[:40]}>, expected a MusicXML <score-partwise>"
         raise MusicXmlError(message, "not MusicXML")
     return root
 
@@ -47,8 +47,8 @@ def open_document(data: bytes, limits: Limits) -> ET.Element:
 def parse_tree(data: bytes) -> ET.Element:
     """Parse a document in time and memory linear in its bytes, and return its root element.
 
-    Some programs declare another encoding than they use: if the declared one fails, UTF-8 is tried,
-    then Latin-1. White space before the declaration and zeros after the end are ignored.
+    If the declared encoding is wrong, as in files of some programs, UTF-8 is tried, then Latin-1.
+    White space before the declaration and zeros after the end are ignored.
     """
     if b"\0" not in data[:4]:
         data = data.removeprefix(codecs.BOM_UTF8).strip(b" \t\r\n\0")
@@ -94,17 +94,19 @@ def _unzip(data: bytes, max_bytes: int) -> bytes:
         raise MusicXmlError(f"is a zip of more than {MOST_FILES} files", "too large")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            names, text = dict.fromkeys(archive.namelist()), ""
+            names, container = dict.fromkeys(archive.namelist()), ""
             for name in names:
                 if name.lower() == "meta-inf/container.xml":
                     with archive.open(name) as file:
-                        text = file.read(1_000_000).decode("utf-8", "replace")
-            listed = [n for n in re.findall(r"full-path\s*=\s*[\"']([^\"']+)", text) if n in names]
+                        container = file.read(1_000_000).decode("utf-8", "replace")
+            paths = re.findall(r"full-path\s*=\s*[\"']([^\"']+)", container)
+            listed = [name for name in paths if name in names]
             others = [n for n in names if not n.lower().startswith(("meta-inf/", "__macosx/"))]
             scores = [n for n in listed + others if n.lower().endswith((".xml", ".musicxml"))]
-            if not scores + listed:
+            scores += listed
+            if not scores:
                 raise MusicXmlError("is a zip file without a MusicXML score in it")
-            with archive.open((scores + listed)[0]) as file:  # its header may lie about its size
+            with archive.open(scores[0]) as file:  # its header may state a wrong size
                 return file.read(max_bytes + 1)
     except MusicXmlError:
         raise
@@ -113,7 +115,7 @@ def _unzip(data: bytes, max_bytes: int) -> bytes:
 
 
 def element(tag: str, /, *content: object, **attributes: str) -> ET.Element:
-    """Make an element; its ``content`` is child elements, or a text or number."""
+    """Return a new element. Its ``content`` is child elements, or one text or number."""
     result = ET.Element(tag, attributes)
     for part in content:
         if isinstance(part, ET.Element):
@@ -124,8 +126,8 @@ def element(tag: str, /, *content: object, **attributes: str) -> ET.Element:
 
 
 def parse_number(text: str | None, name: str = "", default: int | None = None) -> Fraction | int:
-    """The number in ``text``, the value of the element or attribute ``name``. If it is not a
-    number, return ``default``, or without one raise :class:`MusicXmlError`."""
+    """Return the number in ``text``, the value of the element or attribute ``name``. If ``text`` is
+    not a number, return ``default``; if that is ``None``, raise :class:`MusicXmlError`."""
     if text is not None:
         if text.isdecimal() and len(text) <= 12:
             return int(text)

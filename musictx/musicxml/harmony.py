@@ -13,7 +13,7 @@ from collections import Counter
 from musictx.chords import NAMES, NONE, QUALITIES, Spelling, interval, parse_chord, parse_suffix
 from musictx.musicxml.document import element, parse_number
 
-#: ``<kind>`` -> the quality in a chord name (``musictx/chords.py``).
+#: {``<kind>``: quality in a chord name (``musictx/chords.py``)}.
 _QUALITIES = {
     "major": "maj", "minor": "min", "dominant": "7", "major-seventh": "maj7",
     "minor-seventh": "min7", "diminished": "dim", "augmented": "aug", "half-diminished": "hdim7",
@@ -24,11 +24,12 @@ _QUALITIES = {
     "augmented-seventh": "aug7", "power": "5",
 }  # fmt: skip
 _KINDS = {quality: kind for kind, quality in _QUALITIES.items()}
-#: Prefixes of all other kinds -> the nearest triad; major if none matches.
-_NEAREST = {
+#: {prefix of other kinds: the nearest triad}; major if none matches.
+_NEAREST_TRIADS = {
     "minor": "min", "half-dim": "dim", "dimin": "dim", "augm": "aug", "suspended-s": "sus2",
     "suspended": "sus4",
 }  # fmt: skip
+#: A degree in a chord name: whether it is omitted, its sharps or flats, and its number.
 _DEGREE = re.compile(r"(\*?)([#b]*)([0-9]{1,2})")
 
 
@@ -50,8 +51,8 @@ def read_harmony(harmony: ET.Element, remarks: Counter[str]) -> str:
         quality = suffix[0]
     if quality is None:
         remarks["chord symbols of unknown kinds read as the nearest triads"] += 1
-        nearest = (name for prefix, name in _NEAREST.items() if kind.startswith(prefix))
-        quality = next(nearest, "maj")
+        triads = (name for prefix, name in _NEAREST_TRIADS.items() if kind.startswith(prefix))
+        quality = next(triads, "maj")
         text = text or ("" if kind == "other" else kind)
         suffix = parse_suffix(text)
     degrees = ",".join(filter(None, map(_read_degree, harmony.iterfind("degree"))))
@@ -64,7 +65,7 @@ def read_harmony(harmony: ET.Element, remarks: Counter[str]) -> str:
 
 def placeholder_heads(root: ET.Element) -> frozenset[str]:
     """Return the shapes of noteheads that only fill the staff below chord symbols and are not
-    played: slashes, and diamonds in files from iReal Pro. Empty for a page without chords."""
+    played: slashes, and diamonds in files from iReal Pro. Empty for notation without chords."""
     if next(root.iter("harmony"), None) is None:
         return frozenset()
     programs = root.iterfind("identification/encoding/software")
@@ -86,7 +87,7 @@ def _alter(text: str | None) -> int:
 
 
 def _read_degree(degree: ET.Element) -> str:
-    """A ``<degree>`` in a chord name, such as "b9", or "*5" if it is omitted; "" if damaged."""
+    """A ``<degree>`` as in a chord name: "b9", or "*5" for an omitted fifth; "" if damaged."""
     value = (degree.findtext("degree-value") or "").strip()
     if not re.fullmatch("[0-9]{1,2}", value):
         return ""
@@ -94,11 +95,12 @@ def _read_degree(degree: ET.Element) -> str:
     change = (degree.findtext("degree-type") or "").strip()
     if change == "add" and value == "7":  # relative to a dominant seventh
         alter = max(alter - 1, -1)
-    return "*" * (change == "subtract") + "#" * alter + "b" * -alter + value
+    omission = "*" if change == "subtract" else ""
+    return omission + "#" * alter + "b" * -alter + value
 
 
 def write_harmony(name: str, offset: int) -> ET.Element:
-    """The ``<harmony>`` of the marker ``name``, ``offset`` ticks after its measure begins."""
+    """Return the ``<harmony>`` of the marker ``name``, at the tick ``offset`` of its measure."""
     spelling = parse_chord(name)
     offset_element = element("offset", offset)
     if spelling is None or not spelling.step:  # the schema requires a root even without a chord
@@ -118,7 +120,9 @@ def write_harmony(name: str, offset: int) -> ET.Element:
         omitted, signs, value = match.groups()
         alters_fifth = value == "5" and signs and 7 in QUALITIES[reduced]
         change = "subtract" if omitted else "alter" if alters_fifth else "add"
-        alter = signs.count("#") - signs.count("b") + (change == "add" and value == "7")
+        alter = signs.count("#") - signs.count("b")
+        if change == "add" and value == "7":  # relative to a dominant seventh
+            alter += 1
         contents = {"value": value, "alter": alter, "type": change}
         items = (element(f"degree-{key}", content) for key, content in contents.items())
         harmony.append(element("degree", *items))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from musictx.musicxml.document import parse_number
 
-#: Words in the name of an instrument -> its General MIDI key; the first match is used.
+#: {pattern in the name of a drum: its General MIDI key}; the first match is used.
 _NAMES = {
     r"side ?stick|cross ?stick|rim": 37, r"clap": 39, r"snare|caisse claire": 38,
     r"bass drum|kick|grosse caisse|gran cassa": 36,
@@ -22,7 +22,8 @@ _NAMES = {
     r"maraca|shaker": 70, r"whistle": 72, r"guiro": 74, r"clave": 75,
     r"wood ?block": 76, r"triangle": 81,
 }  # fmt: skip
-#: Place on the staff of a drum set, as in a treble clef -> key; then, for noteheads with a cross.
+#: {place on the staff of a drum set, as in a treble clef: General MIDI key}; below, the same for
+#: noteheads with a cross.
 _PLACES = {
     "D4": 44, "E4": 35, "F4": 36, "G4": 41, "A4": 43, "B4": 45, "C5": 38, "D5": 47, "E5": 48,
     "F5": 50, "G5": 42, "A5": 49, "B5": 52,
@@ -41,7 +42,7 @@ class Instrument(NamedTuple):
 
 
 def read_instruments(root: ET.Element) -> dict[str, dict[str, Instrument]]:
-    """part id -> instrument id -> instrument; the id "" is the part's first instrument."""
+    """Return {part id: {instrument id: instrument}}; the id "" is the part's first instrument."""
     instruments: dict[str, dict[str, Instrument]] = {}
     for part in root.iterfind("part-list/score-part"):
         by_id: dict[str, Instrument] = {}
@@ -51,11 +52,10 @@ def read_instruments(root: ET.Element) -> dict[str, dict[str, Instrument]]:
             by_id[element.get("id", "")] = Instrument(names=(name, title))
         first = next(iter(by_id.values()), Instrument(names=(title,)))
         for midi in part.iterfind("midi-instrument"):
-            drum = int(parse_number(midi.findtext("midi-unpitched"), default=0)) - 1
-            names = by_id.get(midi.get("id", ""), first).names
-            instrument = Instrument(program_of(midi), drum, names)
-            by_id[midi.get("id", "")] = instrument
-            by_id.setdefault("", instrument)
+            key = midi.get("id", "")
+            drum_pitch = int(parse_number(midi.findtext("midi-unpitched"), default=0)) - 1
+            by_id[key] = Instrument(program_of(midi), drum_pitch, by_id.get(key, first).names)
+            by_id.setdefault("", by_id[key])
         by_id.setdefault("", first)
         instruments[part.get("id", "")] = by_id
     return instruments

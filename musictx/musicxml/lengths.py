@@ -8,10 +8,10 @@ from musictx.beats import Beats
 
 #: Ticks of a quarter note: the grid holds thirty-second notes and triplets of sixteenths.
 DIVISIONS = 24
-#: A time is on the grid if it is at most this many ticks from a grid line, since files with another
-#: resolution round their times.
+#: A time is on the grid if it is at most this many ticks from a grid line: files with another
+#: resolution have rounded times.
 _TOLERANCE = 0.15
-#: If more than this share of a track's ends is off the grid, all of its ends are quantised.
+#: If more than this share of a track's ends was played freely, all of its ends are quantised.
 MAX_OFF_GRID = 0.25
 
 
@@ -21,22 +21,22 @@ def ticks(clock: Beats, seconds: np.ndarray) -> np.ndarray:
 
 
 def quantise(clock: Beats, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The start and the end of each of ``notes`` in notation, two (n,) int64 in ticks.
+    """Return the written start and end of each of ``notes``, two (n,) int64 in ticks.
 
-    A start on the grid stays. Any other start moves to a sixteenth or a triplet of eighths if one
-    is within 1.5 ticks.
+    A start on the grid stays. Any other start moves to a sixteenth or a triplet eighth if one is
+    within 1.5 ticks, else to the nearest tick.
 
-    An end on the grid stays if thirty-seconds or triplets of sixteenths can notate it or the length
-    of the note. Any other end was played freely and moves to the first of these that is near
-    enough:
+    An end on the grid stays if the end or the length of the note is a multiple of a thirty-second
+    or of a triplet sixteenth. Any other end was played freely and moves to the first of these that
+    is near enough:
 
-    1. the start of the next note of its track: at most a triplet of a sixteenth earlier, or later
-       by less than a sixteenth or an eighth of the note's length;
+    1. the start of the next note of its track: at most a triplet sixteenth earlier, or later by
+       less than a sixteenth or an eighth of the note's length;
     2. the beat: within an eighth of the note's length;
     3. the nearest sixteenth.
 
-    If more than a quarter of a track's ends were played freely, the rest are on the grid by chance,
-    so rules 1 and 2 apply to them, too.
+    If more than a quarter of a track's ends were played freely, the others are on the grid by
+    chance, so rules 1 and 2 apply to them, too.
     """
     exact_start, exact_end = (clock.quarters(notes[name]) * DIVISIONS for name in ("start", "end"))
     start, end = (np.floor(exact + 0.5).astype(np.int64) for exact in (exact_start, exact_end))

@@ -14,7 +14,7 @@ from musictx.musicxml.document import parse_number
 
 #: The velocity without a mark: mezzo-forte.
 VELOCITY = 80
-#: Dynamics -> velocity, as in notation programs, which write percentages of ``FULL`` (p: 54.44).
+#: {dynamics: velocity}, as in notation programs, which write percentages of ``FULL`` (p: 54.44).
 #: The words of the option ``loudness`` are softer, since they are means of played music.
 LEVELS = {
     "pppp": 17, "ppp": 20, "pp": 33, "p": 49, "mp": 64, "mf": VELOCITY, "f": 96, "ff": 112,
@@ -22,16 +22,16 @@ LEVELS = {
 }  # fmt: skip
 #: Change of velocity by a hairpin without a mark at its end, or by one of :data:`ACCENTS`.
 STEP = 16
-#: Marks that make only the notes at their place louder.
+#: Dynamics that apply only to the notes at their tick.
 ACCENTS = ("sf", "sfz", "sffz", "fz", "rf", "rfz", "sfp", "sfpp")
 #: The velocity of 100 % in ``<sound dynamics>`` and ``<note dynamics>``.
 FULL = 90
 
 
 def read_dynamics(direction: ET.Element, sound: ET.Element) -> Iterator[tuple[str, Any]]:
-    """Yield the marks of loudness in a ``<direction>`` with its ``<sound>``: ("level", velocity),
-    ("accent", None) and ("hairpin", (type, number)). A percentage for playback takes precedence
-    over letters."""
+    """Yield the dynamics in a ``<direction>`` with its ``<sound>``: ("level", velocity), ("accent",
+    None) and ("hairpin", (type, number)). A percentage for playback takes precedence over
+    letters."""
     names = [e.tag for e in direction.iterfind("direction-type/dynamics/*")]
     levels = [LEVELS[name] for name in names if name in LEVELS]
     if (velocity := percent_velocity(sound.get("dynamics", ""))) is not None:
@@ -51,25 +51,25 @@ def percent_velocity(text: str) -> int | None:
 
 
 def loudness(marks: Mapping[str, Sequence[tuple[int, Any]]], near: int) -> Callable[[int], int]:
-    """Return the function from the tick of a note on the page to its velocity, 1 to 127. ``marks``
-    are those of its part: kind, as in :func:`read_dynamics`, -> (tick, value).
+    """Return the function from the written tick of a note to its velocity, 1 to 127. ``marks`` are
+    the dynamics of its part: {kind, as in :func:`read_dynamics`: [(tick, value)]}.
 
     A hairpin changes the velocity linearly to that of a mark at its end or at most ``near`` ticks
     later, or else by ``STEP``.
     """
     accents = {tick for tick, _ in marks["accent"]}
     levels = sorted(marks["level"], key=itemgetter(0))
-    #: (tick, end tick, velocity) of each level, (tick, end tick, change) of each hairpin.
+    # (begin, end, velocity) of each level, where begin == end; (begin, end, change) of each hairpin
     changes = [(tick, tick, velocity) for tick, velocity in levels]
-    begins: dict[str, tuple[int, int]] = {}  # number of an open hairpin -> its tick and change
+    open_hairpins: dict[str, tuple[int, int]] = {}  # {number: (begin, change)}
     hairpins = sorted(marks["hairpin"], key=lambda mark: (mark[0], mark[1][0] != "stop"))
     for tick, (kind, number) in hairpins:
         if kind in ("crescendo", "diminuendo"):
-            begins[number] = tick, STEP if kind == "crescendo" else -STEP
-        elif kind == "stop" and number in begins:
-            begin, change = begins.pop(number)
+            open_hairpins[number] = tick, STEP if kind == "crescendo" else -STEP
+        elif kind == "stop" and number in open_hairpins:
+            begin, change = open_hairpins.pop(number)
             changes.append((begin, tick, change))
-    #: (tick, velocity, end tick, velocity at the end) of each change.
+    # (begin, velocity there, end, velocity there and afterwards) of each level or hairpin
     segments = [(-1, VELOCITY, 0, VELOCITY)]
 
     def level_at(tick: int) -> int:
@@ -84,31 +84,33 @@ def loudness(marks: Mapping[str, Sequence[tuple[int, Any]]], near: int) -> Calla
             continue
         level = level_at(begin)
         target = level + value
-        following = bisect_right(levels, begin, key=itemgetter(0))
-        for tick, velocity in levels[following : following + 1]:
+        index = bisect_right(levels, begin, key=itemgetter(0))
+        if index < len(levels):
+            tick, velocity = levels[index]
             if tick <= end + near and (velocity - level) * value > 0:
                 target = velocity
         segments.append((begin, level, end, max(10, min(126, target))))
-    return lambda tick: min(127, level_at(tick) + STEP * (tick in accents))
+    return lambda tick: min(127, level_at(tick) + (STEP if tick in accents else 0))
 
 
-#: Articulations -> the share of the written length for which the note sounds.
+#: {articulation: share of the written length for which the note sounds}.
 SHARES = {
     "staccatissimo": 0.25, "spiccato": 0.25, "staccato": 0.5, "detached-legato": 0.75
 }  # fmt: skip
-#: Articulations -> velocity that is added to the note.
+#: {articulation: velocity that is added to that of the note}.
 STRESSES = {"accent": 12, "strong-accent": 20, "stress": 6}
 
 
 class NoteHead(NamedTuple):
     """A notehead.
 
-    start, end  ticks: in :class:`XmlPart` from its position, later from the beginning of the piece
+    start, end  ticks: in :class:`XmlPart` from the tick of its event, later from the beginning of
+                the piece. The ``end`` of a grace note is the beat that it precedes
     pitch       of drums: the MIDI key
-    velocity    0: given by the dynamics of the part
-    accent      velocity that is added
+    velocity    0: that of the dynamics of the part
+    accent      added to the velocity
     share       share of the written length for which the note sounds
-    grace       (begin, end) of a grace note, in quarter notes before ``end``
+    grace       (begin, end) of a grace note, in quarter notes before ``end``; else ``None``
     """
 
     start: int
@@ -149,11 +151,12 @@ def join_ties(heads: list[NoteHead]) -> list[NoteHead]:
     does not matter, since notation programs let ties cross voices.
     """
     notes: list[NoteHead] = []
-    tied: defaultdict[tuple[int, int], list[int]] = defaultdict(list)  # (pitch, end) -> indices
+    # {(pitch, end): indices in ``notes`` of the noteheads that begin a tie}
+    tied: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for head in sorted(heads, key=lambda head: (head.start, not head.tie_in)):
-        ending_here = tied[head.pitch, head.start]
-        if ending_here and head.grace is None:
-            index = ending_here.pop()
+        ties = tied[head.pitch, head.start]
+        if ties and head.grace is None:
+            index = ties.pop()
             notes[index] = notes[index]._replace(end=head.end, voice=head.voice)
         else:
             index = len(notes)
@@ -171,7 +174,7 @@ def sounding_spans(
     ``quarter`` is the number of ticks in a quarter note. Grace notes shorten the previous note of
     their voice; ``remarks`` counts those that would begin before the piece and are left out.
     """
-    grace_lengths: dict[tuple[str, int], Fraction] = {}  # (voice, tick of the beat) -> quarters
+    grace_lengths: dict[tuple[str, int], Fraction] = {}  # {(voice, tick of the beat): quarters}
     for head in heads:
         if head.grace is not None:
             key = head.voice, head.end
@@ -179,7 +182,7 @@ def sounding_spans(
     for head in heads:
         begin, end = float(head.start), head.start + (head.end - head.start) * head.share
         if head.grace is not None:
-            begin, end = (float(head.end - quarter * before) for before in head.grace)
+            begin, end = (float(head.end - quarter * quarters) for quarters in head.grace)
             if begin < 0:
                 remarks["grace notes before the beginning left out"] += 1
                 continue

@@ -1,4 +1,4 @@
-"""Repeats, endings, D.C., D.S. and codas: the order in which the sections of a page are played.
+"""Repeats, endings, D.C., D.S. and codas: the order in which the sections of a piece are played.
 
 A section is a measure, or a part of a measure that a repeat sign divides. A repeat without a
 beginning goes back to the end of the previous repeat, or to the beginning of the piece. Repeats may
@@ -10,12 +10,11 @@ D.S., sections that were played before are played without repeats (unless these 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import NamedTuple
 
-#: Repeats may add at most so many sections: two hours of fast bars.
+#: The most sections that repeats may add: two hours of fast bars.
 MOST_ADDED = 100_000
-#: Limits of nested repeats, and of jumps in a piece.
+#: The most repeats inside each other, and the most jumps in a piece.
 MOST_NESTED, MOST_JUMPS = 8, 64
 
 
@@ -31,10 +30,10 @@ class RepeatSigns(NamedTuple):
     """The repeat signs of a section.
 
     forward   whether a repeat begins with this section
-    backward  how often the repeat that ends with this section is played; 0 if none ends
+    backward  how often the repeat that ends with this section is played; 0 if none ends here
     again     whether that repeat is also played after a D.C. or D.S.
-    ending    the passes in which this section is played, by the bracket above it; empty without a
-              bracket, (0,) for a bracket without a number
+    ending    the numbers in the bracket above this section, which are the passes in which it is
+              played; empty without a bracket, (0,) for a bracket without a number
     opens     whether that bracket begins with this section
     segno, coda  names of the signs at the beginning of the section, "" for a sign without a name
     to_coda   names of the codas for *To Coda* at the end of the section
@@ -70,7 +69,8 @@ class _Repeat(NamedTuple):
 
 
 class _Endings(NamedTuple):
-    """Adjacent endings: section -> the passes in which it is played; and their repeat, if any."""
+    """Adjacent endings: {section: passes in which it is played}, and the repeat that they end;
+    ``None`` if a jump ends them."""
 
     numbers: dict[int, tuple[int, ...]]
     repeat: _Repeat | None
@@ -88,9 +88,9 @@ def playing_order(marks: Sequence[RepeatSigns], most: int | None = None) -> list
         return list(range(len(marks)))
     repeats, endings = _structure(marks)
     played: list[int] = []
-    passes: dict[_Repeat, int] = {}  # repeats around this section -> their pass, innermost last
-    taken: set[tuple[int, str]] = set()  # sections whose jump, or *To Coda*, was taken
-    origin = -1  # the section of the latest jump: all sections up to this one were played before
+    passes: dict[_Repeat, int] = {}  # {repeat around this section: its pass}, the innermost last
+    taken: set[tuple[int, str]] = set()  # (section, "jump" or "coda") of jumps that were taken
+    origin = -1  # the section of the latest D.C. or D.S.: sections up to it were played before
     until = None  # ``Jump.until`` of the latest jump; None: no jump yet
     section = steps = 0
     while section < len(marks):
@@ -105,7 +105,8 @@ def playing_order(marks: Sequence[RepeatSigns], most: int | None = None) -> list
             played.append(section)
             back = next((r for r, n in passes.items() if section in r.backs and n < r.passes), None)
             if back is not None:
-                outer = takewhile(back.__ne__, passes)
+                around = [*passes]
+                outer = around[: around.index(back)]
                 passes = {repeat: passes[repeat] for repeat in outer} | {back: passes[back] + 1}
                 section = back.start
                 continue
@@ -141,8 +142,8 @@ def playing_order(marks: Sequence[RepeatSigns], most: int | None = None) -> list
 
 
 def _pass(group: _Endings, passes: dict[_Repeat, int], origin: int) -> int:
-    """The current pass of endings. If a jump closes the endings instead of a repeat, the pass is
-    the last one after that jump, which was at section ``origin``."""
+    """The current pass of endings. Endings without a repeat are played in the first pass before the
+    jump at section ``origin``, and in the last pass after it."""
     if group.repeat is not None:
         return passes.get(group.repeat, 1)
     first, last = min(group.numbers), max(group.numbers)
@@ -152,20 +153,21 @@ def _pass(group: _Endings, passes: dict[_Repeat, int], origin: int) -> int:
 def _jump_target(
     marks: Sequence[RepeatSigns], section: int, kind: str, names: tuple[str, ...]
 ) -> int:
-    """The section to which a jump from ``section`` goes: that of the sign with one of ``names``, or
-    else of the last segno before ``section`` or the first coda after it."""
+    """The section to which a jump from ``section`` goes: that of the sign ``kind``, "segno" or
+    "coda", with one of ``names``, else of the last segno before ``section`` or the first coda after
+    it."""
     signs = [i for i, mark in enumerate(marks) if getattr(mark, kind)]
-    chosen = [i for i in signs if {*getattr(marks[i], kind)} & {*names} - {""}]
-    chosen = chosen or [i for i in signs if (i <= section if kind == "segno" else i > section)]
-    if not chosen:
+    targets = [i for i in signs if {*getattr(marks[i], kind)} & {*names} - {""}]
+    targets = targets or [i for i in signs if (i <= section if kind == "segno" else i > section)]
+    if not targets:
         raise RepeatError(f"lead to a {kind} that is not there")
-    return chosen[-1] if kind == "segno" else chosen[0]
+    return targets[-1] if kind == "segno" else targets[0]
 
 
 def _structure(
     marks: Sequence[RepeatSigns],
 ) -> tuple[dict[int, list[_Repeat]], dict[int, _Endings]]:
-    """Section -> the repeats that begin with it, the outermost first; section -> its endings."""
+    """Return {section: repeats that begin with it, the outermost first}, and {section: endings}."""
     brackets = _brackets(marks)
     groups = {section: group for group in brackets for section in group}
     repeats: dict[int, list[_Repeat]] = {}
@@ -197,8 +199,8 @@ def _structure(
 
 
 def _brackets(marks: Sequence[RepeatSigns]) -> list[dict[int, tuple[int, ...]]]:
-    """Groups of adjacent endings, each as section -> passes. A pass that no bracket of the group
-    names plays the same ending as the previous pass."""
+    """Return {section: passes} for each group of adjacent endings. A pass that no bracket of the
+    group names plays the same ending as the previous pass."""
     groups: list[dict[int, tuple[int, ...]]] = []
     for section, mark in enumerate(marks):
         if not mark.ending:

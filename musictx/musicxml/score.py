@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, zip_longest
 from math import inf
 
 import numpy as np
@@ -25,11 +25,12 @@ from musictx.musicxml.repeats import RepeatError, playing_order
 from musictx.musicxml.unfold import Unfolding, sections
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score
 
-TempoMap = Callable[[float], float]  # from ticks to seconds
+#: Converts ticks to seconds.
+TempoMap = Callable[[float], float]
 DEFAULT_BPM = 120.0
-#: A pedal goes down 1 / PEDAL_DELAY quarter notes after its mark, as pianists do it.
-PEDAL_DELAY = 12
-#: Ticks a quarter note of a Score whose divisions need more than MIDI allows.
+#: The pedal goes down 1 / ``PEDAL_DELAYS`` quarter notes after its mark, as pianists play it.
+PEDAL_DELAYS = 12
+#: The resolution of MIDI files that sequencers expect, in ticks per quarter note.
 TICKS_PER_QUARTER = 480
 
 
@@ -46,48 +47,50 @@ def read(
     ``bpm`` (quarter notes a minute) sets the tempo of the whole piece; ``None``: the tempo marks of
     the file apply, and 120 before the first. Notes are sorted by start, pitch and track.
 
-    With ``repeats=False`` each measure is read once. The same happens if repeats contradict each
-    other or exceed ``limits``. ``repairs`` counts this, and notation that is not played as written.
+    With ``repeats=False`` each measure is played once, and so it is if repeats contradict each
+    other or exceed ``limits``. ``repairs`` counts the latter, and notation not played as written.
     Raises :class:`MusicXmlError`, without the name of the file, with the reason "not MusicXML",
     "damaged", "absurd times" or "too large".
     """
     if bpm is not None and not (math.isfinite(bpm) and bpm > 0):
         raise UserError(f"bpm={bpm}: expected a positive number of quarter notes a minute")
-    limits, remarks = limits or Limits(), Counter() if repairs is None else repairs
+    limits = limits or Limits()
+    remarks = Counter() if repairs is None else repairs
     root = open_document(data, limits)
     instruments = read_instruments(root)
     resolution = _resolution(root, limits)
     silent_heads = placeholder_heads(root)
     parts: list[XmlPart] = []
-    lengths: list[tuple[bool, int]] = []
     for element in root.iterfind("part"):
         if len(parts) == limits.tracks:
             raise too_many(limits, "tracks", "parts")
-        listed = instruments.get(element.get("id", ""), {"": Instrument()})
-        parts.append(XmlPart(resolution, listed, element, silent_heads, lengths))
+        part_instruments = instruments.get(element.get("id", ""), {"": Instrument()})
+        parts.append(XmlPart(resolution, part_instruments, element, silent_heads))
     if not parts:
         raise MusicXmlError("has no parts")
-    # A measure begins at the same tick in every part, so its length is the longest of all parts.
-    starts = [0, *accumulate(length for _, length in lengths)]
+    # A measure begins at the same tick in every part. It is as long as in the part in which it is
+    # longest, among the parts that have notes or rests in it if there are any.
+    measures = zip_longest(*(part.lengths for part in parts), fillvalue=(False, 0))
+    starts = [0, *accumulate(max(lengths)[1] for lengths in measures)]
     for part in parts:
-        remarks.update(+part.remarks)
+        remarks.update(part.remarks)
     marks = [part.marks(starts) for part in parts]
     bounds, repeat_signs = sections(marks, starts)
-    score = partial(_score, root, marks, bpm, resolution, limits, remarks)
-    problem = ""
+    play = partial(_play, root, marks, bpm, resolution, limits, remarks)
+    remark = ""
     if repeats:
         try:
-            return score(Unfolding(bounds, starts, playing_order(repeat_signs)))
-        except (RepeatError, MusicXmlError) as error:  # without repeats it may keep to the limits
+            return play(Unfolding(bounds, starts, playing_order(repeat_signs)))
+        except (RepeatError, MusicXmlError) as error:  # without repeats it may be within the limits
             subject = "their marks" if isinstance(error, RepeatError) else "with them the music"
-            problem = f"since {subject} {error}"
-    music = score(Unfolding(bounds, starts, range(len(repeat_signs))))
-    if problem:
-        remarks[f"repeats that are not taken, {problem}"] += 1
-    return music
+            remark = f"repeats that are not taken, since {subject} {error}"
+    score = play(Unfolding(bounds, starts, range(len(repeat_signs))))
+    if remark:
+        remarks[remark] += 1
+    return score
 
 
-def _score(
+def _play(
     root: ET.Element,
     parts: list[Marks],
     bpm: float | None,
@@ -96,26 +99,27 @@ def _score(
     remarks: Counter[str],
     order: Unfolding,
 ) -> Score:
-    """The Score of the notes and marks of ``parts``, played in ``order``."""
+    """Return the Score of the notes and marks of ``parts``, played in ``order``."""
     notes = order.count(tick for marks in parts for tick, _ in marks["note"])
     events = order.count(tick for marks in parts for kind in marks.values() for tick, _ in kind)
     if notes > limits.notes:
         raise too_many(limits, "notes", "notes")
-    if notes + 10 * (events - notes) > limits.events:
+    if notes + 10 * (events - notes) > limits.events:  # a mark needs the memory of ten notes
         raise too_many(limits, "events", "events")
-    # If several marks are at one tick, the first part's is used, and of these the last.
+    # Of several marks at one tick, those of the first part are used, and of these the last.
     metronome, tempos, meters, keys, chords, lyrics, fermatas = (
         dict(mark for marks in parts[::-1] for mark in marks[kind])
         for kind in ("metronome", "tempo", "meter", "key", "chord", "lyrics", "fermata")
     )
     tempos = metronome | tempos  # tempos for playback are more exact
-    tempos = {0: bpm} if bpm else {0: DEFAULT_BPM} | order.held_marks(tempos, DEFAULT_BPM)
-    meters, keys, chords = map(order.held_marks, (meters, keys, chords))
-    _mark_bars(meters, order.bar_lines, resolution)
+    tempos = {0: bpm} if bpm else {0: DEFAULT_BPM} | order.lasting(tempos, DEFAULT_BPM)
+    meters, keys, chords = map(order.lasting, (meters, keys, chords))
+    _repeat_meters(meters, order.bar_lines, resolution)
     tempo_map = _tempo_map(tempos, resolution)
 
     def timed(events: Iterable[tuple]) -> list[tuple]:
-        """Convert (tick, ...) to (seconds, ...), without marks after rests of damaged length."""
+        """Convert rows (tick, ...) to (seconds, ...). Rows beyond ``limits.seconds``, as after a
+        rest of damaged length, are left out."""
         rows = ((tempo_map(tick), *rest) for tick, *rest in events)
         return [row for row in rows if row[0] <= limits.seconds]
 
@@ -128,10 +132,10 @@ def _score(
     lines = order.bar_lines
     if not rows and len(lines) > 1 and max(chords, default=inf) < lines[-2]:
         chords[lines[-1]] = "N"  # so that the last chord of a chart lasts until its end
-    pedals = [  # delayed, since a pedal that goes up and down at one tick would stay up
-        (tick + resolution / PEDAL_DELAY * down, 127 * down, track)
+    pedals = [  # down is later than up, since a pedal that moves both ways at one tick stays up
+        (tick + resolution / PEDAL_DELAYS, 127, track) if is_down else (tick, 0, track)
         for track, marks in enumerate(parts)
-        for tick, down, _ in order.events(marks["pedal"])
+        for tick, is_down, _ in order.events(marks["pedal"])
     ]
     words = [(tick, _verse(verses, times)) for tick, verses, times in order.events(lyrics.items())]
     return Score(
@@ -141,7 +145,7 @@ def _score(
         meters=np.array(timed((tick, *meter) for tick, meter in sorted(meters.items())), METER),
         keys=np.array(timed((tick, *key) for tick, key in sorted(keys.items())), KEY),
         names=_names(root),
-        ticks_per_quarter=_grid(resolution),
+        ticks_per_quarter=_midi_resolution(resolution),
         fermatas=tuple(seconds for seconds, *_ in timed(order.events(fermatas.items()))),
         markers=tuple(timed(sorted(chords.items()))),
         title=_heading(root, "work/work-title") or _heading(root, "movement-title"),
@@ -171,16 +175,16 @@ def _rows(
 
 
 def _names(root: ET.Element) -> dict[int, str]:
-    """Number of a part -> its name, for parts that have a name."""
-    listed = root.iterfind("part-list/score-part")
-    names = {part.get("id"): (part.findtext("part-name") or "").strip()[:100] for part in listed}
-    titles = [names.get(part.get("id"), "") for part in root.iterfind("part")]
-    return {track: title for track, title in enumerate(titles) if title}
+    """{number of a part: its name}, for parts that have a name."""
+    parts = root.iterfind("part-list/score-part")
+    by_id = {part.get("id"): (part.findtext("part-name") or "").strip()[:100] for part in parts}
+    names = [by_id.get(part.get("id"), "") for part in root.iterfind("part")]
+    return {track: name for track, name in enumerate(names) if name}
 
 
 def _verse(verses: tuple[tuple[int, str], ...], times: int) -> str:
     """The syllable of a note that was played ``times`` times before: that of verse ``times + 1``,
-    or else of the nearest earlier verse, or else of the first."""
+    else of the nearest earlier verse, else of the first verse."""
     return next((text for number, text in reversed(verses) if number <= times + 1), verses[0][1])
 
 
@@ -193,7 +197,7 @@ def _resolution(root: ET.Element, limits: Limits) -> int:
     """Ticks of a quarter note: the least common multiple of every ``<divisions>`` of the document.
 
     Parts may use different divisions and change them. In these ticks all positions are exact
-    integers, so notes that begin together on the page begin together in the Score.
+    integers, so notes that are written at one time begin at one time in the Score.
     """
     divisions = {e.text for e in root.iter("divisions")}
     if len(divisions) > limits.divisions:
@@ -201,30 +205,29 @@ def _resolution(root: ET.Element, limits: Limits) -> int:
     numbers = [Fraction(parse_number(text, "divisions")).numerator for text in divisions]
     resolution = math.lcm(*numbers)
     if min(numbers, default=1) <= 0 or resolution >= 2**48:
-        raise MusicXmlError("has divisions that cannot be, expected positive numbers such as 480")
+        raise MusicXmlError("has invalid divisions, expected positive numbers such as 480")
     return resolution
 
 
-def _mark_bars(meters: dict[int, tuple[int, int]], bar_lines: list[int], resolution: int) -> None:
+def _repeat_meters(meters: dict[int, tuple[int, int]], lines: list[int], resolution: int) -> None:
     """Repeat the meter mark after each measure that is not a whole number of bars, such as a
-    pick-up, because bars are counted from the latest mark."""
+    pick-up, because bars are counted from the latest mark. ``lines`` are the played bar lines."""
     meter = None
-    for begin, end in pairwise(bar_lines[:-1]):
+    for begin, end in pairwise(lines[:-1]):
         meter = meters.get(begin, meter)
         if meter is not None and (end - begin) * meter[1] % (4 * resolution * meter[0]):
             meters.setdefault(end, meter)
 
 
-def _grid(resolution: int) -> int:
+def _midi_resolution(resolution: int) -> int:
     """Ticks of a quarter note in a MIDI file: the least multiple of ``resolution`` that is at least
-    480, which sequencers expect; 480 if that is too many for MIDI."""
+    :data:`TICKS_PER_QUARTER`, or this number if the multiple is too large for MIDI."""
     multiple = resolution * math.ceil(TICKS_PER_QUARTER / resolution)
     return multiple if multiple < 2**15 else TICKS_PER_QUARTER
 
 
 def _tempo_map(tempos: dict[int, float], resolution: int) -> TempoMap:
-    """The function from ticks to seconds by the tempo marks ``tempos``, tick -> bpm, the first at
-    tick 0."""
+    """The function from ticks to seconds. ``tempos`` is {tick: bpm}, the first at tick 0."""
     marks, seconds = sorted(tempos), [0.0]
 
     def tempo_map(tick: float) -> float:

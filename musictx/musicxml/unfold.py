@@ -1,5 +1,5 @@
-"""Read the signs for repeats, endings, D.C., D.S., segno, coda and fine; divide the page into
-sections; convert ticks of the page to ticks of the piece as it is played."""
+"""Read the signs for repeats, endings, D.C., D.S., segno, coda and fine; divide the notation into
+sections; convert written ticks to played ticks, those of the piece with its repeats."""
 
 from __future__ import annotations
 
@@ -24,21 +24,20 @@ _JUMP = re.compile(
 )
 _FINE, _CODA, _SEGNO = (re.compile(rf"\W*{word}\W*") for word in ("fine", "coda", "segno"))
 _TO_CODA = re.compile(r"\W*(?:al|alla|to|to the)\s+coda\b.*")
-#: The most numbers of an ending.
-_MOST_NUMBERS = 64
-#: Kinds of signs at the beginning of a section; all others are at the end of one.
+#: The most numbers that one ending may have.
+_MAX_NUMBERS = 64
+#: Kinds of signs that apply to the section that begins with them; all others to the one that ends.
 _BEGINNINGS = ("forward", "segno", "coda", "bracket")
 
 
 def barline_signs(item: ET.Element, position: int) -> Iterator[tuple[float, str, Any]]:
-    """The signs of a ``<barline>``: the tick in the measure, infinite for its end; the kind; and
-    the value. ``position`` is used for a barline in the middle.
+    """Yield (tick in the measure, kind, value) of the signs of a ``<barline>``. The tick is
+    infinite at the end of the measure, and ``position`` for a barline in its middle.
 
     The kind is the name of a field of :class:`RepeatSigns`, or "bracket" or "close" (beginning or
     end of an ending), or "symbol" (of a coda, which may mean *Coda* or *To Coda*).
     """
-    location = item.get("location", "right")
-    tick = {"left": 0, "middle": position}.get(location, inf)
+    tick = {"left": 0, "middle": position}.get(item.get("location", "right"), inf)
     for child in item:
         if child.tag == "repeat" and child.get("direction") == "forward":
             yield tick, "forward", True
@@ -59,25 +58,27 @@ def barline_signs(item: ET.Element, position: int) -> Iterator[tuple[float, str,
 def _numbers(text: str) -> tuple[int, ...]:
     """The numbers of an ending, such as "1", "1, 2" or "1-3"; (0,) without a number."""
     numbers: list[int] = []
-    for first, last in re.findall(r"(\d{1,2})(?:\s*-\s*(\d{1,2}))?", text)[:_MOST_NUMBERS]:
+    for first, last in re.findall(r"(\d{1,2})(?:\s*-\s*(\d{1,2}))?", text)[:_MAX_NUMBERS]:
         numbers += range(int(first), int(last or first) + 1)
-    return tuple(sorted({*numbers} - {0})[:_MOST_NUMBERS]) or (0,)
+    return tuple(sorted({*numbers} - {0})[:_MAX_NUMBERS]) or (0,)
 
 
 def direction_signs(
     item: ET.Element, sound: ET.Element, words: str, position: int
 ) -> Iterator[tuple[int, str, Any]]:
-    """The signs of a ``<direction>`` or a ``<sound>`` at ``position``: from its ``words``, its
-    segno or coda symbol, and the attributes of its ``sound``, for playback. Signs for the end of a
-    section apply to the section in which they are, even at the beginning of a measure."""
+    """Yield (tick in the measure, kind, value) of the signs of a ``<direction>`` or a ``<sound>``
+    at the tick ``position``: from its ``words``, its segno or coda symbol, and the attributes of
+    its ``sound``, which are for playback."""
+    # Signs for the end of a section apply to the section around them, also at the tick 0.
     inside = max(position, 1)
     attributes, words = sound.attrib, " ".join(words.lower().split())
-    segno, coda = (item.find(f"direction-type/{name}") is not None for name in ("segno", "coda"))
+    has_segno = item.find("direction-type/segno") is not None
+    has_coda = item.find("direction-type/coda") is not None
     jump = _JUMP.fullmatch(words) if len(words) < 80 else None
     fine = bool(attributes.get("fine")) and attributes.get("fine") != "no"
     if jump or attributes.get("dacapo") == "yes" or attributes.get("dalsegno"):
         rest = jump["rest"] if jump else ""
-        until = "fine" if "fine" in rest else "coda" if "coda" in rest or coda else ""
+        until = "fine" if "fine" in rest else "coda" if "coda" in rest or has_coda else ""
         to_start = bool(jump and jump["capo"]) or attributes.get("dacapo") == "yes"
         target = None if to_start else attributes.get("dalsegno", "")
         yield inside, "jump", Jump(target, until)
@@ -85,9 +86,9 @@ def direction_signs(
         yield inside, "to_coda", (attributes.get("tocoda", ""),)
     elif "coda" in attributes or _CODA.fullmatch(words):
         yield position, "coda", (attributes.get("coda", ""),)
-    elif coda:
+    elif has_coda:
         yield inside, "symbol", ("",)
-    elif segno or "segno" in attributes or _SEGNO.fullmatch(words):
+    elif has_segno or "segno" in attributes or _SEGNO.fullmatch(words):
         yield position, "segno", (attributes.get("segno", ""),)
     if fine or _FINE.fullmatch(words):
         yield inside, "fine", True
@@ -98,12 +99,12 @@ def direction_signs(
 def sections(
     parts: Sequence[dict[str, list[Mark]]], starts: Sequence[int]
 ) -> tuple[list[int], list[RepeatSigns]]:
-    """Divide a page into sections (measures or parts of them) by the signs of all its ``parts``,
-    kind -> marks, from which the signs are removed. Return the ticks at which sections begin and
-    the end of the last one, and the signs of each section.
+    """Divide the notation into sections (measures, or parts of them between repeat signs) by the
+    signs of all ``parts``, {kind: marks}. The signs are removed from ``parts``.
 
-    ``starts`` are the ticks at which measures begin, and the end of the last one. If parts disagree
-    on a repeat or a jump, the first one counts; endings are those of the first part that has any.
+    ``starts`` are the written ticks at which measures begin, and the end of the last one. Returns
+    the same for sections, and the signs of each section. If parts disagree on a repeat or a jump,
+    the first one counts; endings are those of the first part that has any.
     """
     endings = [(marks.pop("bracket", []), marks.pop("close", [])) for marks in parts]
     signs: dict[str, list[Mark]] = {
@@ -126,9 +127,9 @@ def sections(
             old = getattr(marks[section], kind)
             new = old + value if kind in ("segno", "coda", "to_coda") else old or value
             marks[section] = marks[section]._replace(**{kind: new})
-    brackets, closes = next((pair for pair in endings if pair[0]), ([], []))
-    closed = {section for section, _ in by_section("close", closes)}
-    _set_endings(marks, dict(by_section("bracket", brackets)), closed)
+    brackets, end_marks = next((pair for pair in endings if pair[0]), ([], []))
+    last_sections = {section for section, _ in by_section("close", end_marks)}
+    _set_endings(marks, dict(by_section("bracket", brackets)), last_sections)
     return bounds, marks
 
 
@@ -147,10 +148,10 @@ def _resolve_codas(signs: dict[str, list[Mark]]) -> None:
 
 
 def _set_endings(
-    marks: list[RepeatSigns], brackets: dict[int, tuple[int, ...]], closed: set[int]
+    marks: list[RepeatSigns], brackets: dict[int, tuple[int, ...]], last_sections: set[int]
 ) -> None:
     """Set ``ending`` and ``opens`` in the ``marks`` of sections under a bracket. ``brackets`` maps
-    the first section of each bracket to its numbers; ``closed`` are sections with an end mark.
+    the first section of each bracket to its numbers; ``last_sections`` have an end mark.
 
     An ending lasts until its end mark or a backward repeat; without either, for one section. If its
     end mark comes before the repeat that precedes the next ending, it lasts until that repeat.
@@ -158,23 +159,24 @@ def _set_endings(
     for begin, following in pairwise([*sorted(brackets), len(marks)]):
         numbers, next_numbers = brackets[begin], brackets.get(following, (0,))
         repeats = [i for i in range(begin, following) if marks[i].backward]
-        ends = (i for i in range(begin, following) if i in closed or marks[i].backward)
+        ends = (i for i in range(begin, following) if i in last_sections or marks[i].backward)
         end = next(ends, begin)
         is_open = not any(mark.forward for mark in marks[end + 1 : following])
         if repeats == [following - 1] and is_open and next_numbers[0] > numbers[-1] > 0:
             end = following - 1
         for i in range(begin, end + 1):
             marks[i] = marks[i]._replace(ending=numbers, opens=i == begin)
-    for section in closed:  # an end mark without a beginning
+    for section in last_sections:  # an end mark without a beginning
         if marks[section].backward and not marks[section].ending:
             marks[section] = marks[section]._replace(ending=(0,), opens=True)
 
 
 class Unfolding:
-    """The order in which a piece is played: ``numbers`` of sections, which are between the ticks
-    ``bounds`` of the page. ``starts`` are the ticks at which measures begin on the page.
+    """Converts written ticks to played ticks, for sections that are played in the order
+    ``numbers``. ``bounds`` and ``starts`` are the written ticks at which sections and measures
+    begin, and the end of the last one.
 
-    bar_lines  ticks, as played, at which measures begin, and the end of the last one
+    bar_lines  played ticks at which measures begin, and the end of the last one
     """
 
     def __init__(
@@ -182,53 +184,53 @@ class Unfolding:
     ) -> None:
         self.bar_lines: list[int] = []
         self._bounds = bounds
-        #: For each section and each time that it is played, what is added to its ticks.
+        #: For each section, played tick minus written tick each time that it is played.
         self._shifts: list[list[int]] = [[] for _ in bounds]
-        #: (tick as played, tick on the page before, tick on the page after) of each jump.
+        #: (played tick, written tick before the jump, written tick after it) of each jump.
         self._jumps: list[tuple[int, int, int]] = []
-        measures, clock, previous = {*starts}, 0, -1
+        measures, played, previous = {*starts}, 0, -1
         for number in numbers:
             begin, end = bounds[number], bounds[number + 1]
             if number != previous + 1:
-                self._jumps.append((clock, bounds[previous + 1], begin))
+                self._jumps.append((played, bounds[previous + 1], begin))
             if number != previous + 1 or begin in measures:
-                self.bar_lines.append(clock)
-            self._shifts[number].append(clock - begin)
-            clock, previous = clock + end - begin, number
-        self.bar_lines.append(clock)
-        if previous + 1 == len(bounds) - 1:  # marks at the end of the page, such as a fermata
-            self._shifts[-1].append(clock - bounds[-1])
+                self.bar_lines.append(played)
+            self._shifts[number].append(played - begin)
+            played, previous = played + end - begin, number
+        self.bar_lines.append(played)
+        if previous + 1 == len(bounds) - 1:  # marks at the end of the last section, as a fermata
+            self._shifts[-1].append(played - bounds[-1])
 
     def _shifts_at(self, tick: int) -> list[int]:
-        return self._shifts[max(bisect_right(self._bounds, tick) - 1, 0)]
+        return self._shifts[bisect_right(self._bounds, tick) - 1]
 
     def count(self, ticks: Iterable[int]) -> int:
-        """The number of notes or marks at ``ticks`` of the page, each as often as it is played."""
+        """The number of events at these written ``ticks``, each as often as it is played."""
         return sum(len(self._shifts_at(tick)) for tick in ticks)
 
     def events(self, marks: Iterable[Mark[Value]]) -> list[tuple[int, Value, int]]:
-        """Each mark, each time that it is played: (tick as played, value, number of times that it
-        was played before), sorted by tick."""
-        played = (
+        """Each mark each time that it is played: (played tick, value, number of times that it was
+        played before), sorted by tick."""
+        events = (
             (tick + shift, value, times)
             for tick, value in marks
             for times, shift in enumerate(self._shifts_at(tick))
         )
-        return sorted(played, key=itemgetter(0))
+        return sorted(events, key=itemgetter(0))
 
-    def held_marks(self, marks: dict[int, Value], default: Value | None = None) -> dict[int, Value]:
-        """Convert the ticks of marks that hold until the next one, such as tempi, to ticks as
-        played. After a jump, the mark that holds there on the page is added if it is not the same
-        as before the jump."""
+    def lasting(self, marks: dict[int, Value], default: Value | None = None) -> dict[int, Value]:
+        """Convert {written tick: value} of marks that apply until the next one, such as tempos, to
+        {played tick: value}. After a jump to a place where another mark applies than before the
+        jump, this mark is added."""
         ticks = sorted(marks)
 
         def value_before(tick: int) -> Value | None:
             index = bisect_left(ticks, tick)
             return marks[ticks[index - 1]] if index else default
 
-        played = {tick: value for tick, value, _ in self.events(marks.items())}
-        for tick, left, entered in self._jumps:
-            value = value_before(entered)
-            if value is not None and value != value_before(left):
-                played.setdefault(tick, value)
-        return played
+        result = {tick: value for tick, value, _ in self.events(marks.items())}
+        for tick, origin, target in self._jumps:
+            value = value_before(target)
+            if value is not None and value != value_before(origin):
+                result.setdefault(tick, value)
+        return result

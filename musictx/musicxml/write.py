@@ -2,9 +2,9 @@
 
 A track becomes a part. Overlapping notes are written in several voices. A note that crosses a bar
 line, or whose length is no note value, is written as several tied notes. Bars follow the meter
-marks; a bar that the next mark cuts short is a pick-up. Markers that name chords become chord
-symbols of the first part. Repeats are written out. Loudness, articulations, pedals and names of
-instruments are not written.
+marks; a bar that the next mark cuts short has the attribute ``implicit``. Markers that name chords
+become chord symbols of the first part. Dynamics, articulations, pedals and names of instruments are
+not written.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LINES = (DIVISIONS, 4, 3)
 MOST = 500_000
 #: The longest note value, ticks.
 LONGEST_VALUE = 96
-#: Length in ticks -> (type, dots, whether it is in a triplet).
+#: {length in ticks: (note value, number of dots, whether it is in a triplet)}.
 _VALUES = {
     96: ("whole", 0, False), 72: ("half", 1, False), 48: ("half", 0, False),
     36: ("quarter", 1, False), 24: ("quarter", 0, False), 18: ("eighth", 1, False),
@@ -75,7 +75,7 @@ def to_bytes(score: Score) -> bytes:
     Starts and ends of notes are quantised (``lengths.py``). Fermatas, lyrics (under the first note
     that begins at their time), title and composer are written, and a pick-up is measure 0. Raises
     ``UserError`` for music without tempo marks or off the grid (:data:`_LINES`), such as a
-    performance, and for more than :data:`MOST` notes and rests, each counted once a bar.
+    performance, and for more than :data:`MOST` notes, rests and marks.
     """
     if not has_notation(score):
         raise UserError(
@@ -90,20 +90,20 @@ def to_bytes(score: Score) -> bytes:
         root.append(element("identification", creator))
     root.append(part_list)
     start, end = quantise(score.beats, score.notes)
-    page = _Page(score, int(end.max(initial=1)))
+    writer = _MeasureWriter(score, int(end.max(initial=1)))
     parts = []
     for number, track in enumerate(np.unique(score.notes["track"]).tolist() or [0], 1):
         rows = score.notes["track"] == track
         entry, heads = _part_entry(f"P{number}", score.names.get(track, ""), score.notes[rows])
         part_list.append(entry)
         parts.append(_voices(_chords(start[rows], end[rows], heads)))
-    page.check(start, end, len(parts), sum(map(len, parts)))
+    writer.check(start, end, len(parts), sum(map(len, parts)))
     # Measure by measure, since a tree of all notes would take ten times the memory.
     body = io.BytesIO()
     for number, voices in enumerate(parts, 1):
         body.write(f'  <part id="P{number}">\n'.encode())
-        for index in range(len(page.bars)):
-            measure = page.measure(index, voices, opening=number == 1)
+        for index in range(len(writer.bars)):
+            measure = writer.measure(index, voices, first_part=number == 1)
             ET.indent(measure, level=2)
             body.write(f"    {ET.tostring(measure, 'unicode')}\n".encode())
         body.write(b"  </part>\n")
@@ -113,32 +113,31 @@ def to_bytes(score: Score) -> bytes:
 
 
 def has_notation(score: Score) -> bool:
-    """Whether ``score`` has tempo marks and its notes begin on the grid of these tempi."""
-    if not len(score.notes):
+    """Whether ``score`` has tempo marks and its notes begin on the grid of these tempos, or it has
+    no notes."""
+    starts = score.notes["start"]
+    if not len(starts):
         return True
-    clock = score.beats
-    return bool(len(score.tempos)) and any(
-        clock.on_grid(score.notes["start"], lines) for lines in _LINES
-    )
+    return len(score.tempos) > 0 and any(score.beats.on_grid(starts, lines) for lines in _LINES)
 
 
 def _part_entry(part: str, name: str, notes: np.ndarray) -> tuple[ET.Element, list[_Head]]:
     """Return the entry of a part in the list of parts, with an instrument for each program and
-    drum, and the heads of its notes."""
+    drum, and the notehead of each of its ``notes``."""
     drums = np.where(notes["drum"], notes["pitch"].astype(int), -1)
     keys = list(zip(notes["program"].tolist(), drums.tolist()))
-    names = {key: f"{part}-I{i + 1}" for i, key in enumerate(sorted({*keys}))}
+    instruments = {key: f"{part}-I{i}" for i, key in enumerate(sorted({*keys}), 1)}
     entry = element("score-part", element("part-name", _printable(name)), id=part)
-    for identity in names.values():
-        title = element("instrument-name", identity)
-        entry.append(element("score-instrument", title, id=identity))
-    for (program, drum), identity in names.items():
+    for instrument in instruments.values():
+        title = element("instrument-name", instrument)
+        entry.append(element("score-instrument", title, id=instrument))
+    for (program, drum), instrument in instruments.items():
         midi = [element("midi-program", program + 1)]
         if drum >= 0:
             midi = [element("midi-channel", 10), *midi, element("midi-unpitched", drum + 1)]
-        entry.append(element("midi-instrument", *midi, id=identity))
+        entry.append(element("midi-instrument", *midi, id=instrument))
     pitches = notes["pitch"].tolist()
-    return entry, [_Head(pitch, key[1] >= 0, names[key]) for pitch, key in zip(pitches, keys)]
+    return entry, [_Head(pitch, key[1] >= 0, instruments[key]) for pitch, key in zip(pitches, keys)]
 
 
 def _printable(text: str) -> str:
@@ -155,10 +154,10 @@ def _chords(start: np.ndarray, end: np.ndarray, heads: list[_Head]) -> list[_Cho
 
 
 def _voices(chords: list[_Chord]) -> list[deque[_Chord]]:
-    """Distribute overlapping chords to voices, each to the first free voice."""
+    """Distribute overlapping chords to voices, each to the free voice of the lowest number."""
     voices: list[deque[_Chord]] = []
-    free: list[int] = []  # numbers of voices, a heap
-    sounding: list[tuple[int, int]] = []  # (end, number of the voice), a heap
+    free: list[int] = []  # heap of the numbers of voices
+    sounding: list[tuple[int, int]] = []  # heap of (end of the chord, number of its voice)
     for chord in chords:
         while sounding and sounding[0][0] <= chord.start:
             heappush(free, heappop(sounding)[1])
@@ -170,12 +169,13 @@ def _voices(chords: list[_Chord]) -> list[deque[_Chord]]:
     return voices or [deque()]
 
 
-class _Page:
-    """The bars of the piece and the marks that all parts share; makes the measures of each part.
+class _MeasureWriter:
+    """Makes the measures of each part.
 
-    bars    (begin, end, whether the next meter cuts it short) of each bar, ticks
-    marks   keys, times (meters), tempos and chords
-    words   tick -> syllable that is not yet written under a note
+    bars      (begin, end, whether the next meter cuts it short) of each bar, in ticks
+    marks     {"key", "time" (meters), "tempo" or "chord": marks}, which all parts share
+    fermatas  their ticks
+    words     {tick: syllable} of the syllables that are not yet written under a note
     """
 
     def __init__(self, score: Score, last: int) -> None:
@@ -190,13 +190,14 @@ class _Page:
             "tempo": _by_tick(clock, clock.tempos.tolist() if len(score.tempos) else []),
             "chord": _by_tick(clock, name_changes(score)),
         }
-        self.fermatas = dict(_by_tick(clock, [(time,) for time in score.fermatas]))
+        self.fermatas = {*ticks(clock, np.array(score.fermatas)).tolist()}
         self.words = {tick: _printable(text) for tick, (_, text) in _by_tick(clock, score.lyrics)}
         self.flats = bool(len(score.keys)) and int(score.keys["sharps"][0]) < 0
         self.pickup = clock.pickup
 
     def check(self, start: np.ndarray, end: np.ndarray, parts: int, voices: int) -> None:
-        """Raise ``UserError`` for more than :data:`MOST` notes, rests and marks."""
+        """Raise ``UserError`` for more than :data:`MOST` notes, rests and marks. ``start`` and
+        ``end`` (n,) are the ticks of all notes."""
         lines = np.array([begin for begin, *_ in self.bars])
         crossed = np.searchsorted(lines, end - 1, "right") - np.searchsorted(lines, start, "right")
         tied_notes = np.maximum(crossed + 1, (end - start) // LONGEST_VALUE)
@@ -204,27 +205,28 @@ class _Page:
         if int(tied_notes.sum()) + rests + parts * sum(map(len, self.marks.values())) > MOST:
             raise _too_long()
 
-    def measure(self, index: int, voices: list[deque[_Chord]], *, opening: bool) -> ET.Element:
-        """Make a measure of a part. Chords that end in it are removed from ``voices``; the
-        ``opening`` part has the tempos and chord symbols."""
+    def measure(self, index: int, voices: list[deque[_Chord]], *, first_part: bool) -> ET.Element:
+        """Make a measure of a part. Chords that end in it are removed from ``voices``. The tempos
+        and chord symbols are written in the first part."""
         begin, stop, short = self.bars[index]
         measure = element("measure", number=str(index + 1 - self.pickup))
         if short or (self.pickup and not index):
             measure.set("implicit", "yes")
-        for offset, attributes in sorted(self._attributes(begin, stop).items()):
-            forward, backup = (
-                element(tag, element("duration", offset)) for tag in ("forward", "backup")
-            )
-            change = element("attributes", *attributes)
-            measure.extend([forward, change, backup] if offset else [change])
-        for tick, (_, bpm) in _between(self.marks["tempo"], begin, stop) if opening else ():
-            beat = element("beat-unit", "quarter"), element("per-minute", round(bpm, 2))
-            mark = element("direction-type", element("metronome", *beat))
-            place = element("offset", tick - begin, sound="yes")
-            sound = element("sound", tempo=repr(bpm))
-            measure.append(element("direction", mark, place, sound, placement="above"))
-        for tick, (_, name) in _between(self.marks["chord"], begin, stop) if opening else ():
-            measure.append(write_harmony(name, tick - begin))
+        for ticks_before, attributes in sorted(self._attributes(begin, stop).items()):
+            if ticks_before:
+                measure.append(element("forward", element("duration", ticks_before)))
+            measure.append(element("attributes", *attributes))
+            if ticks_before:
+                measure.append(element("backup", element("duration", ticks_before)))
+        if first_part:
+            for tick, (_, bpm) in _between(self.marks["tempo"], begin, stop):
+                beat = element("beat-unit", "quarter"), element("per-minute", round(bpm, 2))
+                mark = element("direction-type", element("metronome", *beat))
+                offset = element("offset", tick - begin, sound="yes")
+                sound = element("sound", tempo=repr(bpm))
+                measure.append(element("direction", mark, offset, sound, placement="above"))
+            for tick, (_, name) in _between(self.marks["chord"], begin, stop):
+                measure.append(write_harmony(name, tick - begin))
         for number, voice in enumerate(voices, 1):
             if number > 1:
                 measure.append(element("backup", element("duration", stop - begin)))
@@ -240,7 +242,7 @@ class _Page:
         return measure
 
     def _attributes(self, begin: int, stop: int) -> dict[int, list[ET.Element]]:
-        """Divisions, keys and meters: ticks after ``begin`` -> elements."""
+        """{ticks after ``begin``: elements} of the divisions, keys and meters."""
         attributes: defaultdict[int, list[ET.Element]] = defaultdict(list)
         if begin == 0:
             attributes[0].append(element("divisions", DIVISIONS))
@@ -255,16 +257,21 @@ class _Page:
     def _notes(self, voice: int, chord: _Chord, begin: int, end: int) -> Iterator[ET.Element]:
         """Yield the part of ``chord`` between two ticks as tied notes, the longest note values
         first. The order of the child elements is that of the schema."""
+        is_rest = chord.heads[0] is None
         while begin < end:
             length = next(value for value in _VALUES if value <= end - begin)
             value, dots, triplet = _VALUES[length]
-            ties = ["stop"] * (chord.start < begin) + ["start"] * (begin + length < chord.end)
+            ties = []
+            if chord.start < begin and not is_rest:
+                ties.append("stop")
+            if chord.end > begin + length and not is_rest:
+                ties.append("start")
             for head in chord.heads:
                 first = head is chord.heads[0]
                 note = [] if first else [element("chord")]
                 note += [self._sound(head), element("duration", length)]
+                note += [element("tie", type=kind) for kind in ties]
                 if head:
-                    note += [element("tie", type=kind) for kind in ties]
                     note.append(element("instrument", id=head.instrument))
                 note += [element("voice", voice), element("type", value)]
                 note += [element("dot") for _ in range(dots)]
@@ -274,7 +281,7 @@ class _Page:
                 notations = [element("tied", type=kind) for kind in ties]
                 if first and begin in self.fermatas:
                     notations.append(element("fermata"))
-                if head and notations:
+                if notations:
                     note.append(element("notations", *notations))
                 if head and first and begin == chord.start in self.words:
                     note.append(element("lyric", element("text", self.words.pop(begin))))
@@ -307,16 +314,17 @@ def _bars(clock: Beats, last: int) -> list[tuple[int, int, bool]]:
 
 def _too_long() -> UserError:
     return UserError(
-        f"musicxml: more than {MOST} notes and rests, each counted in every bar in which it "
-        "sounds; its tempo marks are too fast for notation, or it has too many voices"
+        f"musicxml: more than {MOST} notes, rests and marks, where a note counts in every bar in "
+        "which it sounds; the tempo marks are too fast for notation, or there are too many voices"
     )
 
 
 def _by_tick(clock: Beats, rows: Sequence[tuple]) -> TickMarks:
-    """(tick, row) of ``rows`` (seconds, ...); the last of several rows at one tick is used."""
+    """(tick, row) of ``rows`` (seconds, ...); of several rows at one tick, the last one is used."""
     row_ticks = ticks(clock, np.array([row[0] for row in rows]))
     return sorted(dict(zip(row_ticks.tolist(), rows)).items())
 
 
 def _between(marks: TickMarks, begin: int, stop: int) -> TickMarks:
+    """The ``marks`` from tick ``begin`` to before ``stop``."""
     return marks[bisect_left(marks, (begin,)) : bisect_left(marks, (stop,))]

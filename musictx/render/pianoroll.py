@@ -242,9 +242,7 @@ def _draw_header(layout: Layout, title: str) -> Image.Image:
     """Draw the title, the number of notes, the length, and a legend of the parts."""
     width, score, colours = layout.size[0], layout.score, layout.colours
     canvas = _Canvas(width, TOP)
-    title = " ".join(
-        str(title)[:200].split()
-    )  # longer ones are slow to measure
+    title = " ".join(str(title)[:200].split())  # longer ones are slow to measure
     while title and canvas.width(title, 19) > width * 0.6:
         title = title[:-2].rstrip("…") + "…"
     canvas.text(LEFT, 30, title, 19, INK, "ls")

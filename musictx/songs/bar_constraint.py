@@ -1,10 +1,10 @@
 """Constraints on new notes in bar tokens: the limits of parts, and given notes that are kept.
 
-:class:`PartLimits` hold for all music in bar tokens. :class:`BarRow` also keeps given notes; see
-:mod:`musictx.sampling.infill`. Bar lines, given groups, and groups ahead, which announce given
-notes (:mod:`musictx.songs.bar_codec`), are forced. The model draws the groups between them, and
-which earlier bar a bar repeats. A drawn group must precede the next given group in the order of
-groups, or be equal to it.
+:class:`PartLimits` apply to all music in bar tokens. :class:`BarRow` also keeps given notes; see
+:mod:`musictx.sampling.infill`. Bar lines, given groups and groups ahead
+(:mod:`musictx.songs.bar_codec`) are forced. The model draws the groups between them, and which
+earlier bar a bar repeats. A drawn group must precede the next given group in the order of groups,
+or be equal to it.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from musictx.data.statistics import WINDOW_SECONDS
 from musictx.notes import DRUMS
 from musictx.sampling.infill import GivenRow, NewNotes
 from musictx.songs.bar_codec import LENGTH, PART, PLACE, TONE, part_id
-from musictx.songs.bar_grammar import BarState, Group
-from musictx.songs.bars import PER_SECOND, STEP_SECONDS
+from musictx.songs.bar_grammar import END_KEY, BarState, Group
+from musictx.songs.bars import STEP_SECONDS, STEPS_PER_SECOND
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.stream import CHORD
 
-#: Placeholder in a queue of forced ids for an id that the model draws.
+#: Placeholder, in a queue of forced ids, for an id that the model draws.
 FREE = -1
-#: Steps of the sliding window in which the onsets of a part are counted.
-WINDOW = round(WINDOW_SECONDS * PER_SECOND)
+#: The length in steps of the sliding window in which the onsets of a part are counted.
+WINDOW_STEPS = round(WINDOW_SECONDS * STEPS_PER_SECOND)
 
 
 @dataclass
 class PartLimits:
     """Applies the limits ``new`` to the notes that may follow ``state``.
 
-    A place needs an allowed part there, and a part an allowed tone: a pitch, drum or chord root.
-    All notes of a part, new and given, count towards its limits.
+    A place is allowed if a part is allowed there, and a part if a tone is: a pitch, drum or chord
+    root. All notes of a part, new and given, count towards its limits.
 
-    remaining  the given groups of this bar that are not yet written, in order; ``None`` where music
-               is continued. Then a pitch may begin again while it sounds, since songs may have
-               several tracks of one program
+    remaining  the given groups of the current bar that are not yet written, in order; ``None`` in a
+               new piece or a continuation. There a pitch may begin again while it sounds, since
+               songs may have several tracks of one program
     """
 
     new: NewNotes
@@ -62,9 +62,9 @@ class PartLimits:
         elif state.in_line:
             return
         elif field == PART:
-            forbidden = np.ones(len(mask), bool)
-            forbidden[[part_id(new.table, part) for part in self.parts_at(state.place)]] = False
-            mask[forbidden] = False
+            allowed = np.zeros(len(mask), bool)
+            allowed[[part_id(new.table, part) for part in self.parts_at(state.place)]] = True
+            mask &= allowed
         elif field == TONE:
             kind, tones = state.kind(TONE), self._tones_at(state.place, state.part)
             mask[state.ids[kind]] &= tones[state.table.values_in(kind)]
@@ -78,18 +78,18 @@ class PartLimits:
 
     def _tones_at(self, place: int, part: int) -> np.ndarray:
         """(128,) bool: the tones that a new group of ``part`` may have at ``place``."""
-        new, last, current = self.new, self.state.last, (place, part)
-        step, end = self.state.bars[-1].begin + place, np.inf if new.end is None else new.end
-        places = len(self.state.table.values_in("place"))
-        following = self.remaining[0].key if self.remaining else (places, 0, 0)
+        new, last, current = self.new, self.state.last_key, (place, part)
+        step = self.state.bars[-1].begin + place
+        following = self.remaining[0].key if self.remaining else END_KEY
         in_order = last[:2] <= current <= following[:2] and (part != CHORD or last[:2] < current)
-        if not (in_order and new.begin <= step < end) or self.is_full(part, step):
+        in_region = new.begin <= step and (new.end is None or step < new.end)
+        if not (in_order and in_region) or self.is_full(part, step):
             return np.zeros(128, bool)
         tones = new.tones(part).copy()
         if last[:2] == current:
-            tones[: last[2] + 1] = False
+            tones[: last[TONE] + 1] = False
         if following[:2] == current:
-            tones[following[2] :] = False
+            tones[following[TONE] :] = False
         if self.remaining is not None:
             tones[[*self._sounding(part, step)]] = False
         return tones
@@ -99,17 +99,20 @@ class PartLimits:
         simultaneous notes, or recent onsets, as its habit allows."""
         if part not in self.new.habits:
             return False
-        habit, recent = self.new.habits[part], self.state.count_onsets(part, step - WINDOW + 1)
+        habit, recent = (
+            self.new.habits[part],
+            self.state.count_onsets(part, step - WINDOW_STEPS + 1),
+        )
         return len(self._sounding(part, step)) >= habit.voices or recent >= habit.densest
 
     def _sounding(self, part: int, step: int) -> set[int]:
-        """The pitches of ``part`` that sound at ``step``, including given notes that begin
+        """The pitches of ``part`` that sound at ``step``, including those of given notes that begin
         there."""
         if part in (CHORD, DRUMS):
             return set()
         place, given = step - self.state.bars[-1].begin, self.remaining or ()
-        beginning = {group.tone for group in given if group.part == part and group.place <= place}
-        return beginning | {pitch for _, pitch in self.state.sounding_at(part, step)}
+        begun = {group.tone for group in given if group.part == part and group.place <= place}
+        return begun | {pitch for _, pitch in self.state.sounding_at(part, step)}
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ class GivenBars:
     line_ids  (bars, 5) the ids of the bar lines; :data:`FREE` where the model draws an id
     notes     (n,) the given notes and chords (:data:`musictx.tokens.stream.STREAM_NOTE`)
     groups    for each bar, its given notes and chords as groups, in order
-    ahead     bar -> the ids of the groups ahead that precede its bar line
+    ahead     {bar: the ids of the groups ahead that precede its bar line}
     """
 
     lines: np.ndarray
@@ -138,9 +141,8 @@ def steps_to_next(begins: np.ndarray, step: int) -> float:
 class BarRow(PartLimits, GivenRow):
     """The constraint on one row, whose ids so far must end with a complete group.
 
-    since      the step from which notes are composed
-    remaining  the given groups of this bar that are not yet written
-    queue      the ids that are forced next, :data:`FREE` for an id that the model draws
+    first_step  the first step at which this row can have composed notes
+    queue       the ids that are forced next, :data:`FREE` for an id that the model draws
     """
 
     state: BarState
@@ -149,18 +151,16 @@ class BarRow(PartLimits, GivenRow):
     def __init__(self, new: NewNotes, state: BarState, given: GivenBars) -> None:
         GivenRow.__init__(self, new, state)
         self.given = given
-        self.since = max(state.bars[-1].begin, new.begin)
+        self.first_step = max(state.bars[-1].begin, new.begin)
         self.queue: list[int] = []
-        self.remaining = [group for group in given.groups[self.bar] if group.key > state.last]
+        self.remaining = [group for group in given.groups[self.bar] if group.key > state.last_key]
         self._ahead = 0  # how many ids at the front of the queue belong to groups ahead
         self._check_done()
 
     @property
     def bar(self) -> int:
-        """The number of the last bar whose bar line is complete."""
-        return self.state.lines - 1
-
-    # ------------------------------------------------------------------------ what may come next
+        """The number of the current bar, the last one whose bar line is complete."""
+        return self.state.line_count - 1
 
     def forced(self) -> list[int]:
         return list(takewhile(lambda token: token != FREE, self.queue))
@@ -172,19 +172,19 @@ class BarRow(PartLimits, GivenRow):
         return [ids[count]] if ids[:count] == self.state.group else []
 
     def due_id(self) -> int:
-        return self.table.id(KNOWN)
+        return self.table.id(KNOWN)  # it ends a bar, as ``bar`` does, whose group it shares
 
     def bar_end(self) -> int:
-        """The id that ends this bar: the first id of the groups ahead of the next bar, or else of
-        its bar line."""
+        """The id that ends the current bar: the first id of the groups ahead of the next bar, or
+        else of its bar line."""
         following = self.given.ahead.get(self.bar + 1)
         return following[0] if following else self.table.id("bar")
 
     def restrict(self, mask: np.ndarray) -> None:
         if self.queue:
             return
-        state, given = self.state, self.remaining
         super().restrict(mask)
+        state, given = self.state, self.remaining
         field = len(state.group)
         if field == PLACE:
             mask[self.table.id("bar")] = False
@@ -192,44 +192,41 @@ class BarRow(PartLimits, GivenRow):
         elif field < LENGTH:
             mask[self.ids_toward_given()] = True
         elif field == LENGTH:
-            # The new note must end before these given notes: those of its pitch, or all of its part
-            # if the part plays one note at a time.
+            # The new note must end before the next given note of its pitch or, if its part has one
+            # voice, of its part.
             notes, habit = self.given.notes, self.new.habits.get(state.part)
             is_limit = notes["part"] == state.part
             if habit is None or habit.voices != 1:
                 is_limit &= notes["pitch"] == state.value(TONE)
             longest = steps_to_next(notes["start"][is_limit], state.step)
-            mask[self.state.ids["length"]] &= self.table.values_in("length") <= longest
-
-    # ------------------------------------------------------------------------- what is written
+            mask[state.ids["length"]] &= self.table.values_in("length") <= longest
 
     def advance(self, token: int) -> None:
+        if not (self.queue or self.state.group or self.remaining) and token == self.bar_end():
+            self._queue_next_bar()
+        if self.done:
+            return
         if self.queue:
             self.queue.pop(0)
-        elif not self.state.group and not self.remaining and token == self.bar_end():
-            self._next_bar()
-            return
         if self._ahead:
             self._ahead -= 1
         else:
             self._write(token)
 
-    def _next_bar(self) -> None:
-        """Begin the next bar, whose first id has just been drawn, and queue the other ids of its
-        groups ahead and bar line."""
+    def _queue_next_bar(self) -> None:
+        """Queue the ids of the next bar's groups ahead and bar line, or set ``done`` after the last
+        bar."""
         bar = self.bar + 1
         if self.given.lines[bar] >= self.new.end:
             self.done = True
             return
-        ahead, line = self.given.ahead.get(bar, []), self.given.line_ids[bar].tolist()
-        self.queue = [*ahead, *line][1:]
-        self._ahead = max(len(ahead) - 1, 0)
+        ahead = self.given.ahead.get(bar, [])
+        self.queue = [*ahead, *self.given.line_ids[bar].tolist()]
+        self._ahead = len(ahead)
         self.remaining = list(self.given.groups[bar])
-        if not ahead:
-            self._write(line[0])
 
     def _write(self, token: int) -> None:
-        lines = self.state.lines
+        line_count = self.state.line_count
         self.changes = self.state.advance(token)
         self.piece.append(token)
         if self.state.group:
@@ -237,7 +234,7 @@ class BarRow(PartLimits, GivenRow):
             if self.state.group == due[:LENGTH]:
                 self.queue = due[LENGTH:]
             return
-        if self.state.lines == lines:  # a note, a drum stroke or a chord is complete
+        if self.state.line_count == line_count:  # not a bar line
             group = self.state.bars[-1].groups[-1]
             is_given = bool(self.remaining) and self.remaining[0].ids == group.ids
             if is_given:
@@ -247,8 +244,8 @@ class BarRow(PartLimits, GivenRow):
         self._check_done()
 
     def _check_done(self) -> None:
-        """After a complete group: drop given groups after the end, and set ``done`` if nothing is
-        left to compose."""
+        """After a complete group: drop given groups at or after the end of the region, and set
+        ``done`` if nothing is left to compose."""
         begin = self.state.bars[-1].begin
         assert self.new.end is not None
         self.remaining = [group for group in self.remaining if begin + group.place < self.new.end]

@@ -1,13 +1,13 @@
-"""The grammar of notes in bars: which ids may follow an unfinished sequence of groups.
+"""The grammar of notes in bars: which ids may follow the ids so far.
 
 The groups are described in :mod:`musictx.songs.bar_tokens`. The rules are:
 
 - A piece begins with a bar line. ``eos`` may follow any complete group once there is a note.
 - Groups are in the order of bar, place, part and pitch. A chord precedes the notes at its place.
-- A bar line names an earlier bar that its bar repeats, or none. After ``cut`` any distance is
-  allowed, since the piece has bars before the cut.
+- A bar line names an earlier bar of the piece that its bar repeats, or none. After ``cut`` any
+  distance is allowed, since the piece has bars before the cut.
 - A place is within its bar and on one of the grids of ``songs/bars.py``.
-- ``tie`` may come only where a note of the same program and pitch ends and has the greatest
+- ``tie`` may follow only at the end of a note of the same program and pitch that has the greatest
   length. This place may be off the grid.
 - Groups of controls and groups ahead (``songs/bar_codec.py``) are never allowed. In a prefix they
   are skipped.
@@ -24,33 +24,21 @@ import numpy as np
 
 from musictx.chords import NONE, Chord
 from musictx.notes import DRUMS
-from musictx.songs.bar_codec import (
-    CHORD_KINDS,
-    DRUM_KINDS,
-    DRUM_STEPS,
-    FIELDS_PER_NOTE,
-    LINE_KINDS,
-    NOTE_KINDS,
-    PLACE,
-    REPEAT_FIELD,
-    REPEATS,
-    TONE,
-    part_of,
-)
-from musictx.songs.bars import ON_GRID, PER_SECOND, STEP_SECONDS
+from musictx.songs import bar_codec
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, FIRST_REPEAT, PART, PLACE, TONE, part_of
+from musictx.songs.bars import LONGEST_BAR, ON_GRID, STEP_SECONDS, STEPS_PER_SECOND
 from musictx.songs.repeats import FARTHEST_BARS
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.grammar import NoteChange
-from musictx.tokens.stream import CHORD, STEPS_PER_QUARTER, Velocities, bar_steps
+from musictx.tokens.stream import CHORD, Velocities, bar_steps
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
 
-#: The kind of the second id of a group -> the kinds of its ids.
-KINDS = {kinds[1]: kinds for kinds in (LINE_KINDS, NOTE_KINDS, DRUM_KINDS, CHORD_KINDS)}
 #: Place, part and tone of a group: the sort key of the groups in a bar.
 GroupKey = tuple[int, int, int]
-#: A key less than that of any group: the last key of an empty bar.
-NO_GROUP: GroupKey = (0, -2, -1)
+#: Keys less and greater than that of any group.
+FIRST_KEY: GroupKey = (0, -2, -1)
+END_KEY: GroupKey = (LONGEST_BAR, 0, 0)
 
 
 class Group(NamedTuple):
@@ -66,7 +54,7 @@ class Group(NamedTuple):
 
     @classmethod
     def of(cls, table: Vocabulary, ids: list[int]) -> Group:
-        """The group that five ``ids`` encode."""
+        """Decode five ``ids``."""
         place, _, tone, length, velocity_bin = (table.tokens[token_id][1] for token_id in ids)
         return cls(place, part_of(table, ids), tone, length, velocity_bin, ids)
 
@@ -91,41 +79,37 @@ class Bar(NamedTuple):
 class BarState(GrammarState):
     """State of a piece in the vocabulary of ``BarTokenizer``; see :class:`GrammarState`.
 
-    loudness  (bins + 1,) the velocity of each value of ``velocity``
-    group     the ids of the current, incomplete group
-    bars      the current bar, preceded by up to ``FARTHEST_BARS`` bars that it may repeat. A bar is
-              current once its bar line is complete; the bar before the first one has 0 steps
-    lines     the number of complete bar lines
-    chord     the chord in force
-    ends      program -> (step of the end, pitch) of its notes that end after its latest onset
-    onsets    part -> the steps at which its notes begin, in order
+    velocities  (bins + 1,) the MIDI velocity of each value of the kind ``velocity``
+    group       the ids of the current, incomplete group
+    bars        the current bar, preceded by up to ``FARTHEST_BARS`` bars that it may repeat. A bar
+                becomes current when its bar line is complete; the bar before the first one is empty
+    line_count  the number of complete bar lines; after ``cut`` also ``FARTHEST_BARS`` earlier ones
+    chord       the chord in force
+    ends        {program: (step of the end, pitch) of its notes that end after its latest onset}
+    onsets      {part: the steps at which its notes begin, in order}
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__(vocabulary)
         self.group: list[int] = []
         self.bars = deque([Bar(0, 0, 0, [])], maxlen=FARTHEST_BARS + 1)
-        self.lines, self.chord = 0, NONE
-        self._over = False
-        self._grid = np.tile(ON_GRID, self._size("place") // STEPS_PER_QUARTER)
-        self._longest = self._size("length")
-        self.loudness = Velocities(self._size("velocity")).of_bin
-        #: (program, pitch, step) -> how many notes end at the step and may be continued by a tie.
+        self.line_count, self.chord = 0, NONE
+        self._has_ended = False
+        self.velocities = Velocities(len(vocabulary.values_in("velocity"))).of_bin
+        #: {(program, pitch, step): how many notes end at the step and may be continued by a tie}.
         self._tied: Counter[tuple[int, int, int]] = Counter()
         self.ends: dict[int, list[tuple[int, int]]] = {}
-        self.onsets = dict[int, list[int]]()
+        self.onsets: dict[int, list[int]] = {}
         self._known = vocabulary.id(KNOWN) if KNOWN in vocabulary.kinds else -1
         #: In a prefix: whether groups ahead are being skipped, and how many ids of the current
         #: group have been skipped.
         self._in_ahead, self._skipped = False, 0
 
-    # ------------------------------------------------------------------------- what is written
-
     @property
-    def last(self) -> GroupKey:
-        """The key of the last group of this bar; :data:`NO_GROUP` in an empty bar."""
+    def last_key(self) -> GroupKey:
+        """The key of the last group of the current bar; :data:`FIRST_KEY` in an empty bar."""
         groups = self.bars[-1].groups
-        return groups[-1].key if groups else NO_GROUP
+        return groups[-1].key if groups else FIRST_KEY
 
     @property
     def in_line(self) -> bool:
@@ -133,9 +117,14 @@ class BarState(GrammarState):
         return self.group[:1] == [self.ids["bar"].start]
 
     @property
+    def at_tone(self) -> bool:
+        """Whether the next id is the pitch, drum or root of a note or a chord."""
+        return len(self.group) == TONE and not self.in_line
+
+    @property
     def at_repeat(self) -> bool:
         """Whether the next id is the ``section`` of a bar line, which names the repeated bar."""
-        return len(self.group) == REPEAT_FIELD and self.in_line
+        return len(self.group) == bar_codec.REPEAT_FIELD and self.in_line
 
     def value(self, field: int) -> int:
         """The value of a field of the current group."""
@@ -143,7 +132,7 @@ class BarState(GrammarState):
 
     def kind(self, field: int) -> str:
         """The kind of a field of the current group, whose first two ids are written."""
-        return KINDS[self.table.tokens[self.group[1]][0]][field]
+        return bar_codec.KINDS[self.table.tokens[self.group[1]][0]][field]
 
     @property
     def part(self) -> int:
@@ -152,8 +141,8 @@ class BarState(GrammarState):
 
     @property
     def place(self) -> int:
-        """The place in its bar of the current group; before its first id, of the last group."""
-        return self.value(PLACE) if self.group else self.last[PLACE]
+        """The place in the bar of the current group, or of the last one if no group has begun."""
+        return self.value(PLACE) if self.group else self.last_key[PLACE]
 
     @property
     def step(self) -> int:
@@ -162,16 +151,18 @@ class BarState(GrammarState):
 
     @property
     def seconds(self) -> float:
-        return (self.bars[-1].begin + self.last[0]) * STEP_SECONDS
+        return (self.bars[-1].begin + self.last_key[PLACE]) * STEP_SECONDS
 
     def end_of_bars(self, bars: int) -> float | None:
         begin, steps, *_ = self.bars[-1]
-        return (begin + (bars + 1 - self.lines) * steps) * STEP_SECONDS if self.lines else None
+        if not self.line_count:
+            return None
+        return (begin + (bars + 1 - self.line_count) * steps) * STEP_SECONDS
 
-    def recent(self, seconds: float, parts: Collection[int] | None = None) -> Iterator[Group]:
+    def recent_notes(self, seconds: float, parts: Collection[int] | None = None) -> Iterator[Group]:
         """Yield the notes of ``parts`` (default: all) that began in the last ``seconds`` before
         :attr:`step`, as far as :attr:`bars` reach; the latest first."""
-        since = self.step - (seconds + 1e-6) * PER_SECOND
+        since = self.step - (seconds + 1e-6) * STEPS_PER_SECOND
         for bar in reversed(self.bars):
             for group in reversed(bar.groups):
                 if bar.begin + group.place <= since:
@@ -189,13 +180,9 @@ class BarState(GrammarState):
         after its latest onset."""
         return [note for note in self.ends.get(program, ()) if note[0] > step]
 
-    def _size(self, kind: str) -> int:
-        ids = self.ids[kind]
-        return ids.stop - ids.start
-
     def _take(self, kind: str, value: int) -> list[NoteChange]:
         if kind == "eos":
-            self._over = True
+            self._has_ended = True
             return []
         self.group.append(self.table.id(kind, value))
         if len(self.group) < FIELDS_PER_NOTE:
@@ -209,36 +196,36 @@ class BarState(GrammarState):
     def _begin_bar(self, numerator: int, exponent: int, section: int, early_end: int) -> None:
         begin, steps, *_ = self.bars[-1]
         full = bar_steps(numerator, exponent)
-        back = max(section + 1 - REPEATS, 0)
+        back = max(section + 1 - FIRST_REPEAT, 0)
         self.bars.append(Bar(begin + steps, min(early_end or full, full), back, []))
-        self.lines += 1
+        self.line_count += 1
 
     def _write(self, group: Group) -> list[NoteChange]:
         place, part, tone, length, velocity_bin, _ = group
         begin, _, _, groups = self.bars[-1]
         groups.append(group)
         start = begin + place
-        end = start + (length or DRUM_STEPS)
-        stop = end / PER_SECOND
+        end = start + (length or bar_codec.DRUM_STEPS)
+        stop = end / STEPS_PER_SECOND
         if part == CHORD:
             self.chord = Chord(tone, length)
         elif part != DRUMS:
             self.ends[part] = [*self.sounding_at(part, start), (end, tone)]
             if not velocity_bin:
                 self._tied[part, tone, start] -= 1
-            if length == self._longest:  # a tie may continue the note
+            if length == bar_codec.LONGEST_NOTE:  # a tie may continue the note
                 self._tied[part, tone, end] += 1
                 stop = np.inf
         if not velocity_bin:
             return []
         self.notes += 1
         self.onsets.setdefault(part, []).append(start)
-        loudness = int(self.loudness[velocity_bin])
-        return [NoteChange(start / PER_SECOND, True, tone, loudness, part, stop)]
+        velocity = int(self.velocities[velocity_bin])
+        return [NoteChange(start / STEPS_PER_SECOND, True, tone, velocity, part, stop)]
 
     def _passes(self, token_id: int) -> bool:
-        """As in the base class: skip groups of controls, and groups ahead up to the next bar
-        line."""
+        """As in the base class: skip groups of controls, and groups ahead with the given notes
+        after them, up to the next bar line."""
         if self.group:
             return False
         if not self._skipped:
@@ -250,14 +237,12 @@ class BarState(GrammarState):
         return True
 
     def _cut(self) -> None:
-        self.lines = FARTHEST_BARS
-
-    # ------------------------------------------------------------------------ what may come next
+        self.line_count = FARTHEST_BARS
 
     def _allowed(self) -> np.ndarray:
         mask = np.zeros(self.table.size, dtype=bool)
         ids, count = self.ids, len(self.group)
-        if self._over:
+        if self._has_ended:
             mask[ids["eos"]] = True
         elif not count:
             mask[ids["bar"]] = True
@@ -268,7 +253,8 @@ class BarState(GrammarState):
         elif self.in_line:
             mask[ids["numerator"]] = True
         else:
-            part = self.last[1] if self.place == self.last[0] else NO_GROUP[1]
+            place, part, _ = self.last_key
+            part = part if self.place == place else FIRST_KEY[PART]
             mask[ids["harmony"]] = part < CHORD
             mask[ids["program"]][max(part, 0) :] = part < DRUMS
             mask[ids["drums"]] = True
@@ -276,11 +262,11 @@ class BarState(GrammarState):
 
     def _allow_places(self, places: np.ndarray) -> None:
         begin, steps, *_ = self.bars[-1]
-        places[:steps] = self._grid[:steps]
+        places[:steps] = ON_GRID[:steps]
         for (_, _, end), count in self._tied.items():  # a tie may be off the grid
             if count and 0 <= end - begin < steps:
                 places[end - begin] = True
-        places[: self.last[0]] = False
+        places[: self.last_key[PLACE]] = False
 
     def _allow_field(self, mask: np.ndarray, kind: str) -> None:
         """Allow in ``mask`` the values of ``kind`` for the third, fourth or fifth id of a group."""
@@ -288,15 +274,15 @@ class BarState(GrammarState):
         field, values = mask[ids[kind]], self.table.values_in(kind)
         field[:] = True
         if kind in ("pitch", "drum"):
-            if (place, self.part) == self.last[:2]:
-                field &= values >= self.last[TONE]
+            if (place, self.part) == self.last_key[:2]:
+                field &= values >= self.last_key[TONE]
         elif kind == "denominator":
-            field[:] = bar_steps(self.value(1), values) <= self._size("place")
+            field[:] = bar_steps(self.value(1), values) <= LONGEST_BAR
         elif kind == "section":
             field[1:] = False
-            field[REPEATS : REPEATS + self.lines] = True
+            field[FIRST_REPEAT : FIRST_REPEAT + self.line_count] = True
         elif kind == "place":  # the fifth field of a bar line: the step of an early end, or 0
-            field[:] = self._grid
+            field[:] = ON_GRID
             field[bar_steps(self.value(1), self.value(2)) :] = False
         elif kind == "quality":
             field[:] = (values == NONE.quality) == (self.value(TONE) == NONE.root)

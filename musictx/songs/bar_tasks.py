@@ -19,20 +19,19 @@ from musictx.tokens.vocab import BOS, CUT, EOS
 GAP_BARS, VARIED_BARS = (1, 16), (2, 16)
 #: The share of gaps that begin and end at bar lines; other gaps begin and end at eighths.
 AT_LINES_SHARE = 0.8
-#: How many bars the model may look ahead in accompaniments.
-LOOKS = (1, 2, 4, 8, 16)
-#: The share of accompaniments to chords alone; of other accompaniments, and of gaps, with given
-#: chords; of windows that name the parts to compose.
+#: The numbers of bars that the model looks ahead in accompaniments, one of which is drawn.
+LOOKAHEADS = (1, 2, 4, 8, 16)
+#: The share of accompaniments with given chords alone; of other accompaniments, and of gaps, with
+#: given chords; of windows that name the parts to compose.
 CHORDS_ALONE_SHARE, CHORDS_SHARE, NAMED_SHARE = 0.15, 0.5, 0.7
-#: How often the given voice is the program of the melody, if it is named and plays; how often the
-#: given voice of a single part is its highest notes.
+#: The share of given voices that are the melody, if its program is configured and plays; of voices
+#: of a single part that are its highest notes.
 MELODY_SHARE, SKYLINE_OF_PART_SHARE = 0.5, 0.6
 #: The share of variations whose window may include the bars that are varied, and the share with
 #: given music after the variation.
 IN_SIGHT_SHARE, TAIL_SHARE = 0.5, 0.5
-#: The fewest notes of a window with a task.
-FEWEST_WINDOW_NOTES = 24
-
+#: The fewest notes, and the fewest bars, of a window with a task.
+FEWEST_WINDOW_NOTES, FEWEST_BARS = 24, 3
 
 #: The given notes ahead, the first bar of the window, and the bar after its last one.
 WindowBars = tuple[GivenAhead, int, int]
@@ -46,11 +45,11 @@ class BarTasks(Tasks):
     def arrange(
         self, task: str, ids: np.ndarray, random: Generator, begins: bool, ends: bool, budget: int
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        room = (budget - 2) // FIELDS_PER_NOTE - 1  # groups: without bos, eos and controls
+        room = (budget - 2) // FIELDS_PER_NOTE - 1  # in groups, without bos, eos and controls
         stream = self.tokenizer.read(ids)
         if not ends:  # the last bar may be incomplete
             stream = stream.in_bars(0, max(len(stream.bars) - 1, 0))
-        if min(room, len(stream.notes)) < FEWEST_WINDOW_NOTES or len(stream.bars) < 3:
+        if min(room, len(stream.notes)) < FEWEST_WINDOW_NOTES or len(stream.bars) < FEWEST_BARS:
             return None
         ahead, first = None, 0
         by_task = {"infill": self._infill, "accompany": self._accompany, "vary": self._vary}
@@ -60,18 +59,20 @@ class BarTasks(Tasks):
                 return None
             ahead, first, stop = bars
         else:
-            stop = int(np.searchsorted(np.cumsum(_groups(stream)), room, side="right"))
+            stop = int(np.searchsorted(np.cumsum(_group_counts(stream)), room, side="right"))
             if not stop:
                 return None
         sequence, targets = bar_codec.interleave(stream, ahead, self.vocabulary, first, stop)
         if ahead is not None:  # the id after a bar ends it, so it is a target even if it is ahead
             after_bars = np.flatnonzero(targets[:-1] & ~targets[1:]) + 1
-            targets[after_bars[int(ahead.begin > first) :]] = True
+            if ahead.begin > first:  # nothing is composed before the first group ahead
+                after_bars = after_bars[1:]
+            targets[after_bars] = True
         score = self.tokenizer.score(stream.in_bars(first, stop))
         levels = self._levels(score, score.duration, random)
         prefix = [BOS if begins and first == 0 else CUT]
         prefix += bar_codec.control_prefix(self.vocabulary, levels).tolist()
-        end = [EOS] * (ends and stop == len(stream.bars))
+        end = [EOS] if ends and stop == len(stream.bars) else []
         window = np.concatenate([prefix, sequence, end]).astype(np.int64)
         scored = np.concatenate([np.zeros(len(prefix), bool), targets, np.ones(len(end), bool)])
         return (window, scored) if len(window) - 1 <= budget else None
@@ -89,7 +90,7 @@ class BarTasks(Tasks):
             new &= stream.notes["part"] != CHORD
         if random.random() < GIVEN_VOICE_SHARE:
             new &= ~self._voice(stream.notes, new, random)
-        ahead = self._lookahead(stream, new, begin, given_stop, count, random)
+        ahead = self._given_ahead(stream, new, begin, given_stop, random)
         return None if ahead is None else (ahead, 0, stop)
 
     def _accompany(self, stream: NoteStream, random: Generator) -> WindowBars | None:
@@ -101,27 +102,21 @@ class BarTasks(Tasks):
             given = self._voice(notes, region & ~chords, random)
             if random.random() < CHORDS_SHARE:
                 given |= chords
-        look = int(random.choice(LOOKS))
-        ahead = self._lookahead(stream, region & ~given, begin, count, look, random)
-        return None if ahead is None else (ahead, 0, count)
+        lookahead = int(random.choice(LOOKAHEADS))
+        ahead = self._given_ahead(stream, region & ~given, begin, count, random)
+        return None if ahead is None else (replace(ahead, lookahead=lookahead), 0, count)
 
-    def _lookahead(
-        self,
-        stream: NoteStream,
-        new: np.ndarray,
-        begin: int,
-        stop: int,
-        look: int,
-        random: Generator,
+    def _given_ahead(
+        self, stream: NoteStream, new: np.ndarray, begin: int, stop: int, random: Generator
     ) -> GivenAhead | None:
-        """All notes but the ``new`` ones, (n,) bool, as given notes ahead of the bars ``begin`` to
-        ``stop`` - 1; ``None`` if nothing is new."""
+        """All notes but the ``new`` ones, (n,) bool, as given notes of the bars ``begin`` to
+        ``stop`` - 1, which the model looks ahead to the end; ``None`` if nothing is new."""
         if not new.any():
             return None
         is_whole = np.bincount(stream.bar[new], minlength=len(stream.bars)) == 0
         sections = np.where(is_whole, bar_codec.WHOLE, 0)
         parts = self._named_parts(stream.notes[new], random)
-        return GivenAhead(begin, stop, look, stream.notes[~new], sections, parts)
+        return GivenAhead(begin, stop, len(stream.bars), stream.notes[~new], sections, parts)
 
     def _named_parts(self, new: np.ndarray, random: Generator) -> list[int]:
         """The parts of the ``new`` notes if the window is to name them, else an empty list."""
@@ -130,17 +125,17 @@ class BarTasks(Tasks):
     def _vary(self, stream: NoteStream, random: Generator) -> WindowBars | None:
         bars, notes, bar = stream.bars, stream.notes, stream.bar
         size = min(round(draw_length(VARIED_BARS, random)), len(bars) // 2)
-        # (mean bar_similarity, first bar, distance to the bars that it resembles)
-        candidates = [
-            (float(means[begin]), begin + back, back)
-            for back in range(size, len(bars) - size + 1)
-            for means in [moving_means(bar_similarity(stream, back), size)]
-            for begin in np.flatnonzero(means >= MIN_SIMILARITY).tolist()
-        ]
+        # {first bar: (mean similarity, distance) of the earlier bars that are most similar}
+        candidates: dict[int, tuple[float, int]] = {}
+        for back in range(size, len(bars) - size + 1):
+            means = moving_means(bar_similarity(stream, back), size)
+            for source in np.flatnonzero(means >= MIN_SIMILARITY).tolist():
+                best = candidates.get(source + back, (0.0, 0))
+                candidates[source + back] = max(best, (float(means[source]), back))
         if not candidates:
             return None
-        begin = int(random.choice(np.unique([begin for _, begin, _ in candidates])))
-        _, _, back = max(candidate for candidate in candidates if candidate[1] == begin)
+        begin = int(random.choice(sorted(candidates)))
+        _, back = candidates[begin]
         stop = begin + size
         tail = int(random.integers(1, TAIL_BARS + 1)) if random.random() < TAIL_SHARE else 0
         given_stop = min(stop + tail, len(bars))
@@ -150,13 +145,13 @@ class BarTasks(Tasks):
         sections = np.full(len(bars), bar_codec.WHOLE)
         sections[begin:stop] = bar_codec.VARIED
         parts = self._named_parts(notes[(bar >= begin) & (bar < stop)], random)
-        least = 0 if random.random() < IN_SIGHT_SHARE else stop - back
+        earliest = 0 if random.random() < IN_SIGHT_SHARE else stop - back
         ahead = GivenAhead(begin, given_stop, len(bars), given, sections, parts)
-        return ahead, least, stop
+        return ahead, earliest, stop
 
     def _edges(self, stream: NoteStream, begin: int, stop: int, random: Generator) -> np.ndarray:
-        """(n,) bool: the notes of the bar ``begin`` before a random eighth, and those of the last
-        bar, ``stop`` - 1, from a random eighth on."""
+        """(n,) bool: the notes of the bar ``begin`` before a random eighth, and those of the bar
+        ``stop`` - 1 from a random eighth on."""
         eighth = STEPS_PER_QUARTER // 2
         bars, notes, bar = stream.bars, stream.notes, stream.bar
         place = notes["start"] - stream.lines[bar]
@@ -171,8 +166,8 @@ class BarTasks(Tasks):
         return edges
 
     def _voice(self, notes: np.ndarray, candidates: np.ndarray, random: Generator) -> np.ndarray:
-        """(n,) bool: the notes among the ``candidates`` (n,) bool of randomly chosen parts; if they
-        have only one part, the notes of one of its voices."""
+        """(n,) bool: of the ``candidates``, (n,) bool, the notes of randomly chosen parts or, if
+        there is only one part, of one of its voices."""
         parts = np.unique(notes["part"][candidates & (notes["part"] != CHORD)])
         if len(parts) > 1:
             if self.melody in parts and random.random() < MELODY_SHARE:
@@ -180,35 +175,35 @@ class BarTasks(Tasks):
             count = random.choice([1, len(parts) - 1, int(random.integers(1, len(parts)))])
             return candidates & np.isin(notes["part"], random.choice(parts, count, replace=False))
         pitched = candidates & (notes["part"] != CHORD) & (notes["part"] != DRUMS)
-        # As if notes lasted one step: then the skyline is the highest of the notes of each onset.
+        # The ends are a step after the starts, so the skyline is the highest note of each onset.
         return draw_voice(notes, pitched, notes["start"] + 1, SKYLINE_OF_PART_SHARE, random)
 
 
-def _groups(stream: NoteStream) -> np.ndarray:
+def _group_counts(stream: NoteStream) -> np.ndarray:
     """(B,) the number of groups in each bar: its bar line and its notes."""
     return 1 + np.bincount(stream.bar, minlength=len(stream.bars))
 
 
 def _fit(
-    stream: NoteStream, room: int, ahead: GivenAhead, least: int, stop: int
+    stream: NoteStream, room: int, ahead: GivenAhead, earliest: int, stop: int
 ) -> WindowBars | None:
-    """The bars ``least`` to ``stop`` - 1, or as many of them as fit into ``room`` groups with the
-    given notes ``ahead``; ``None`` if these are too few.
+    """The bars ``earliest`` to ``stop`` - 1, or as many of them as fit into ``room`` groups with
+    the given notes ``ahead``; ``None`` if these are too few.
 
     If the model looks ahead to the end, all bars from ``ahead.begin`` on must fit, and as many bars
     before them as fit are added. Otherwise the window has as many bars as fit, from bar 0.
     """
-    begin, groups = ahead.begin, _groups(stream)
-    groups_ahead = _groups(stream._replace(notes=ahead.given))
+    begin, groups = ahead.begin, _group_counts(stream)
+    groups_ahead = _group_counts(stream._replace(notes=ahead.given))
     groups_ahead[:begin] = 0
     room -= len(ahead.parts)
-    if ahead.look < len(stream.bars):
-        total = np.cumsum(groups + groups_ahead) + groups_ahead[: ahead.look + begin].sum()
+    if ahead.lookahead < len(stream.bars):
+        total = np.cumsum(groups + groups_ahead) + groups_ahead[: ahead.lookahead + begin].sum()
         stop = min(stop, int(np.searchsorted(total, room, side="right")))
         return (replace(ahead, stop=stop), 0, stop) if stop >= begin + 2 else None
     room -= int(groups[begin:stop].sum() + groups_ahead[begin : ahead.stop].sum())
     first = begin
-    while first > least and room >= groups[first - 1]:
+    while first > earliest and room >= groups[first - 1]:
         first -= 1
         room -= int(groups[first])
     return (ahead, first, stop) if room >= 0 else None

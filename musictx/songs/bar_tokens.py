@@ -1,25 +1,24 @@
-"""Bar tokens, five ids a note: for music on a grid, and networks that take a note as one step.
+"""Bar tokens: a note is five ids, for music on a grid and networks that read a note in one step.
 
-A piece is a sequence of groups of five ids. The first two ids determine the kind of the group::
+A piece is a sequence of groups of five ids. The first two determine the kind of the group::
 
     place  program  pitch  length   velocity    a note of a pitched instrument
     place  drums    drum   none     velocity    a drum stroke
     place  harmony  root   quality  none        the chord from here on
     bar    numerator  denominator  section  place    a bar line, and the bar after it
 
-- ``place`` counts steps from the bar line, 24 to a quarter note (``songs/bars.py``), so equal bars
-  have equal ids. ``length`` is in steps, too.
+- ``place`` is the number of steps since the bar line, 24 to a quarter note (``songs/bars.py``), so
+  equal bars have equal ids. ``length`` is in steps, too.
 - Every bar, even an empty one, has a ``bar`` group with its meter; ``denominator`` is the exponent
   of a power of two. The ``place`` of this group is the step at which the bar ends early, or 0.
-  ``section`` names the earlier bar that this bar repeats (``songs/repeats.py``); 0: none.
+  ``section`` names the earlier bar that this bar repeats (``songs/bar_codec.py``); 0: none.
 - Groups are in the order of bar, place, part and pitch; chords precede programs, drums come last.
 - A piece begins with the bar of its first note and ends with the bar in which the last note ends.
-- A note longer than :data:`LONGEST` steps is divided into tied notes; all but the first have
-  ``tie`` in place of a velocity. Meters without ids are read as 4/4 (``songs/bars.py``).
-- With ``controls=True`` windows can have controls, and given notes ahead of their bars
-  (``songs/bar_codec.py``).
-- Tempo has no ids: they are converted to seconds at 120 quarter notes a minute. In a file, notes
-  follow the tempo marks of the file (``Clock`` of ``tokens/tokenizer.py``).
+- A note longer than ``LONGEST_NOTE`` steps is divided into tied notes; all but the first have
+  ``tie`` in place of a velocity. Meters without ids are read as 4/4.
+- With ``controls=True`` windows can have controls and given notes (``songs/bar_codec.py``).
+- Tempo has no ids. Ids are converted to seconds at 120 quarter notes a minute; a ``Clock`` of
+  ``tokens/tokenizer.py`` converts these to seconds of a file.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ from musictx.beats import BPM
 from musictx.config import TokenizerConfig
 from musictx.notes import DRUMS, METER, TEMPO, Score, sort_order
 from musictx.songs import bar_codec
-from musictx.songs.bar_codec import DRUM_STEPS, FIELDS_PER_NOTE, LONGEST, SECTIONS
+from musictx.songs.bar_codec import DRUM_STEPS, FIELDS_PER_NOTE, LONGEST_NOTE, SECTIONS
 from musictx.songs.bar_grammar import BarState
-from musictx.songs.bars import EXPONENTS, LEAST_MOVE, LONGEST_BAR, NUMERATORS, PER_SECOND, Bars
+from musictx.songs.bars import LONGEST_BAR, MAX_EXPONENT, MAX_NUMERATOR, STEPS_PER_SECOND, Bars
 from musictx.songs.chord_estimation import recognise_chords
 from musictx.tokens.spelling import StreamTokenizer
 from musictx.tokens.stream import CHORD, STREAM_NOTE, NoteStream
@@ -47,10 +46,10 @@ from musictx.tokens.tokenizer import Clock
 class BarredScore(NamedTuple):
     """A score on its grid.
 
-    stream    the bars that hold its notes, with the notes
+    stream    the notes and chords, and the bars in which they lie
     left_out  {reason: number of notes left out}
     bars      all bars of the file
-    first     the number in ``bars`` of the first bar of the stream
+    first     the index in ``bars`` of the first bar of the stream
     """
 
     stream: NoteStream
@@ -60,17 +59,16 @@ class BarredScore(NamedTuple):
 
     @property
     def clock(self) -> Clock:
-        """Converts seconds of the ids to seconds of the score."""
-        return Clock(self.bars.clock, self.bars.seconds(self.first), BPM)
+        return Clock(self.bars.beats, self.bars.begin_seconds(self.first), BPM)
 
     def steps(self, *moments: float) -> list[int]:
-        """Times in seconds as the nearest steps on the grid, from its first bar."""
+        """Convert times in seconds to the nearest steps on the grid, from its first bar."""
         steps = self.bars.grid_steps(np.array(moments, float))
         return (steps - self.bars.lines[self.first]).tolist()
 
 
 class BarTokenizer(StreamTokenizer):
-    """Score <-> ids, five a note. The arguments are those of
+    """Converts a Score to bar tokens and back. The arguments are those of
     :class:`musictx.config.TokenizerConfig`, and may raise :class:`musictx.errors.ConfigError`."""
 
     name = "notes"
@@ -99,21 +97,19 @@ class BarTokenizer(StreamTokenizer):
             ("program", 0, 127),
             ("drums", 0, 0),
             ("harmony", 0, 0),
-            ("numerator", 1, NUMERATORS),
+            ("numerator", 1, MAX_NUMERATOR),
             ("pitch", low, high),
             ("drum", 0, 127),
             ("root", 0, harmony.NONE.root),
-            ("denominator", 0, EXPONENTS),
-            ("length", 1, LONGEST),
+            ("denominator", 0, MAX_EXPONENT),
+            ("length", 1, LONGEST_NOTE),
             ("quality", 0, len(harmony.NAMES) - 1),
             ("section", 0, SECTIONS - 1),
             ("velocity", 1, self.velocities.bins),
             ("tie", 0, 0),
             ("none", 0, 0),
         ]
-        self.vocabulary = self._table(fields)
-
-    # ------------------------------------------------------------------------------------ encoding
+        self.vocabulary = self._make_vocabulary(fields)
 
     def stream(self, score: Score) -> tuple[NoteStream, Counter[str]]:
         grid = self.grid(score)
@@ -127,19 +123,17 @@ class BarTokenizer(StreamTokenizer):
         if not len(notes):
             return Clock(score.beats, 0.0, BPM)
         first = bars.bar_number(bars.grid_steps(notes["start"]).min())
-        return Clock(score.beats, bars.seconds(first), BPM)
+        return Clock(score.beats, bars.begin_seconds(first), BPM)
 
     def off_grid_count(self, score: Score) -> int:
-        """The number of notes of ``score`` that begin off the grid and are moved to it."""
         notes, _, bars = self._notes_and_bars(score)
-        moves = bars.grid_steps(notes["start"]) - bars.steps(notes["start"])
-        return int((np.abs(moves) > LEAST_MOVE).sum())
+        return bars.off_grid_count(notes["start"])
 
     def _notes_and_bars(
         self, score: Score, *moments: float
     ) -> tuple[np.ndarray, Counter[str], Bars]:
         """The notes of ``score`` that ids can encode, {reason: number of notes left out}, and the
-        bars up to the end of the last note and the last of ``moments`` (seconds)."""
+        bars up to the end of these notes and the last of ``moments`` (seconds)."""
         notes, left_out = self.encodable_notes(score)
         return notes, left_out, Bars(score, max([0.0, *notes["end"].tolist(), *moments]))
 
@@ -161,17 +155,16 @@ class BarTokenizer(StreamTokenizer):
         covered = bars.grid_steps(np.array(moments, float)).tolist()
         stop = max([*(start + stream["length"]).tolist(), *covered])
         tied_notes = [stream]
-        while (is_long := tied_notes[-1]["length"] > LONGEST).any():
+        while (is_long := tied_notes[-1]["length"] > LONGEST_NOTE).any():
             rest = tied_notes[-1][is_long]
-            rest["start"] += LONGEST
-            rest["length"] -= LONGEST
+            rest["start"] += LONGEST_NOTE
+            rest["length"] -= LONGEST_NOTE
             rest["velocity_bin"] = 0
-            tied_notes[-1]["length"][is_long] = LONGEST
+            tied_notes[-1]["length"][is_long] = LONGEST_NOTE
             tied_notes.append(rest)
         stream = np.concatenate(tied_notes)
         begins = [*stream["start"].tolist(), *covered[:1]]
-        first = bars.bar_number(min(begins))
-        last = bars.bar_number(max([*begins, stop - 1]))
+        first, last = bars.bar_number([min(begins), max([*begins, stop - 1])]).tolist()
         if self.chords:
             stream = np.concatenate([self._chords(bars, first, last), stream])
         stream["start"] -= bars.lines[first]
@@ -194,13 +187,11 @@ class BarTokenizer(StreamTokenizer):
                 rows.append((step, CHORD, chord.root, chord.quality, 0))
         return np.array(rows, STREAM_NOTE)
 
-    # ------------------------------------------------------------------------------------ decoding
-
     def read(self, ids: np.ndarray | Sequence[int]) -> NoteStream:
         return bar_codec.read(ids, self.vocabulary)
 
     def seconds(self, steps: Any) -> Any:
-        return steps / PER_SECOND
+        return steps / STEPS_PER_SECOND
 
     def score(self, stream: NoteStream) -> Score:
         """The music of a stream, at 120 quarter notes a minute, with its meters and chords."""
@@ -221,20 +212,19 @@ class BarTokenizer(StreamTokenizer):
                 if indices := open_notes[part, pitch, start]:
                     notes["length"][indices[0]] = end - notes["start"][indices[0]]
                     open_notes[part, pitch, end].append(indices.pop(0))
-            elif length == LONGEST:
+            elif length == LONGEST_NOTE:
                 open_notes[part, pitch, end].append(i)
         lines = stream.lines[:-1]
         changes = (np.diff(bars["numerator"]) != 0) | (np.diff(bars["exponent"]) != 0)
-        # After a bar that ends early a mark begins the next bar.
+        # After a bar that ends early a mark moves the next bar line.
         has_mark = np.append(True, changes | (bars["early_end"][:-1] > 0))
         meters = np.zeros(int(has_mark.sum()), METER)
         meters["time"] = self.seconds(lines[has_mark])
         meters["numerator"] = bars["numerator"][has_mark]
         meters["denominator"] = 2 ** bars["exponent"][has_mark]
-        chords = notes[["start", "pitch", "length"]][is_chord].tolist()
         markers = tuple(
             (float(self.seconds(start)), str(harmony.Chord(root, quality)))
-            for start, root, quality in chords
+            for start, _, root, quality, _ in notes[is_chord].tolist()
         )
         return Score(
             notes=self.score_notes(notes[is_onset]),
@@ -242,8 +232,6 @@ class BarTokenizer(StreamTokenizer):
             meters=meters,
             markers=markers,
         )
-
-    # -------------------------------------------------------------------------------------- others
 
     def state(self) -> BarState:
         return BarState(self.vocabulary)

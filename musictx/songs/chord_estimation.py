@@ -3,12 +3,11 @@
 :func:`recognise_chords` finds the chords that notes imply. In each half bar a chord is likely if
 the notes are its tones and the lowest note is its root; a chord tends to last.
 
-:func:`search` finds the chords that fit a whole melody, before an accompaniment is composed. A
-state is a major or minor triad relative to the key. The probabilities of transitions between
-triads, and of melody tones over each triad, were counted in songs
-(``scripts/reproduce/chord_table.py`` writes ``chord_table.json``). The result is the likeliest
-sequence that changes about as often as the chords of songs, in the likeliest of twelve keys; a key
-stands for a major scale and its relative minor.
+:func:`search_chords` finds the chords that fit a whole melody. A state is a major or minor triad
+relative to the key. The probabilities of transitions between triads, and of melody tones over each
+triad, were counted in songs (``scripts/reproduce/chord_table.py`` writes ``chord_table.json``). The
+result is the likeliest sequence that changes about as often as the chords of songs, in the
+likeliest of twelve keys; a key stands for a major scale and its relative minor.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from musictx.chords import CHORDS, Chord
 from musictx.notes import Score
 
 # IN_CHORD, NOTES_PER_HALF_BAR and STAY are from "chords by ear" in scripts/LOG.md.
-#: The share of sounding time that belongs to tones of the chord; how many independent notes the
-#: notes of a half bar count as.
+#: The share of sounding time that belongs to tones of the chord; the number of independent notes
+#: that all notes of a half bar count as.
 IN_CHORD, NOTES_PER_HALF_BAR = 0.8, 8.0
 #: The probability that the lowest note is the root, and that it is another tone of the chord.
 ROOT_IN_BASS, TONE_IN_BASS = 0.75, 0.2
@@ -42,63 +41,59 @@ QUALITY_PRIOR = (0.02, 0.42, 0.26, 0.04, 0.06, 0.09, 0.03, 0.03, 0.02, 0.01, 0.0
 
 def recognise_chords(score: Score) -> list[tuple[float, Chord]]:
     """The chords that the notes of ``score`` imply: (seconds, chord) at each change. The first
-    chord begins with the first bar, but not before 0."""
+    chord begins with the first bar, or at 0 s if that bar begins before."""
     notes = score.notes[~score.notes["drum"]]
     if not len(notes):
         return []
-    clock = score.beats
-    lines = half_bars(clock, clock.quarters(notes["end"].max()))
+    beats = score.beats
+    start, end = beats.quarters(notes["start"]), beats.quarters(notes["end"])
+    lines = half_bar_lines(beats, float(end.max()))
     if len(lines) < 2:
         return []
-    start, end = (clock.quarters(notes[name]) for name in ("start", "end"))
-    emissions = np.array(
-        [
-            _log_likelihood(notes["pitch"], np.minimum(end, stop) - np.maximum(start, begin))
-            for begin, stop in pairwise(lines)
-        ]
-    )
+    durations = [
+        np.minimum(end, stop) - np.maximum(start, begin) for begin, stop in pairwise(lines)
+    ]
+    emissions = np.array([_log_likelihood(notes["pitch"], row) for row in durations])
     prior = [QUALITY_PRIOR[chord.quality] / (12 if chord.quality else 1) for chord in CHORDS]
     transitions = np.log(np.where(np.eye(len(CHORDS), dtype=bool), STAY, 1 - STAY))
     path, _ = viterbi(emissions + np.log(prior), [transitions] * (len(emissions) - 1))
-    return _changes(clock, np.array(lines), path)
+    return _chord_changes(beats, np.array(lines), path)
 
 
-def _changes(clock: Beats, lines: np.ndarray, path: np.ndarray) -> list[tuple[float, Chord]]:
-    """(seconds, chord) at each change. ``path`` holds the index in :data:`CHORDS` of the chord at
-    each of the ``lines``, which are in quarter notes."""
+def _chord_changes(beats: Beats, lines: np.ndarray, path: np.ndarray) -> list[tuple[float, Chord]]:
+    """(seconds, chord) at each change. ``path`` (n,) has the index in :data:`CHORDS` of the chord
+    that begins at each of ``lines`` (n or n + 1,), in quarter notes."""
     changes = np.flatnonzero(np.diff(path, prepend=-1))
-    times = np.maximum(clock.seconds(lines[changes]), 0.0)
+    times = np.maximum(beats.seconds(lines[changes]), 0.0)
     return list(zip(times.tolist(), [CHORDS[chord] for chord in path[changes]]))
 
 
-def half_bars(clock: Beats, until: float) -> list[float]:
+def half_bar_lines(beats: Beats, until: float) -> list[float]:
     """The beginnings of half bars, in quarter notes, and the end of the last one, which is at or
     after ``until``. Bars with an odd number of beats are not halved."""
     lines = [0.0]
-    ends = [*clock.meter_at[1:].tolist(), np.inf]
-    for meter, stop, length in zip(clock.meters, ends, clock.bar_quarters.tolist()):
-        begin, step = lines[-1], length / (1 + (int(meter["numerator"]) % 2 == 0))
+    ends = [*beats.meter_at[1:].tolist(), np.inf]
+    for meter, stop, length in zip(beats.meters, ends, beats.bar_quarters.tolist()):
+        begin, step = lines[-1], length / 2 if meter["numerator"] % 2 == 0 else length
         count = int(np.ceil((min(stop, until) - begin) / step - 1e-6))
         lines += [min(begin + step * (n + 1), stop) for n in range(count)]
     return lines
 
 
 def _log_likelihood(pitches: np.ndarray, durations: np.ndarray) -> np.ndarray:
-    """(chords,) the log-likelihood, under each of :data:`CHORDS`, of notes with these ``durations``
-    in quarter notes; notes with a negative duration do not sound."""
+    """(chords,) the log-likelihood, under each of :data:`CHORDS`, of notes with ``pitches`` (n,)
+    and ``durations`` (n,) in quarter notes; notes without a positive duration do not sound."""
     audible = durations > 1e-6
     if not audible.any():
-        silence = np.full(len(CHORDS), CHORD_IN_SILENCE)
-        silence[0] = 0.0
-        return silence
+        return np.where(np.arange(len(CHORDS)) == 0, 0.0, CHORD_IN_SILENCE)
     weight = np.bincount(pitches[audible] % 12, durations[audible], 12)
-    log_classes, log_bass = _tones()
+    log_classes, log_bass = _tone_log_probs()
     log_likelihood: np.ndarray = NOTES_PER_HALF_BAR * log_classes @ (weight / weight.sum())
     return log_likelihood + log_bass[:, int(pitches[audible].min()) % 12]
 
 
 @cache
-def _tones() -> tuple[np.ndarray, np.ndarray]:
+def _tone_log_probs() -> tuple[np.ndarray, np.ndarray]:
     """Two arrays (chords, 12): the log-probabilities, given each chord, of the pitch classes that
     sound, and of the pitch class of the lowest note."""
     classes = np.full((len(CHORDS), 12), 1 / 12)
@@ -119,9 +114,9 @@ def viterbi(
     """(n,) int64: the likeliest sequence of states, and its log-likelihood (Rabiner 1989, "A
     tutorial on hidden Markov models", part III.B). All arguments are log-probabilities.
 
-    emissions    (n, states) of the observation in each state; the first row includes the
+    emissions    (n, states) of each observation, given each state; the first row includes the
                  probability that a sequence begins with the state
-    transitions  (n - 1, states, states) from each state to the next one
+    transitions  (n - 1, states, states) of each next state, given each state
     last         (states,) that a sequence ends with each state
     """
     total, back = emissions[0], []
@@ -136,9 +131,9 @@ def viterbi(
     return np.array(path[::-1]), float(total.max())
 
 
-#: How many independent observations a quarter note of melody counts as ("chords searched before a
-#: melody is accompanied" in scripts/LOG.md).
-PER_QUARTER = 2.0
+#: The number of independent observations that a quarter note of melody counts as ("chords searched
+#: before a melody is accompanied" in scripts/LOG.md).
+OBSERVATIONS_PER_QUARTER = 2.0
 #: Notes that sound when a half bar begins, or begin within this many quarter notes of it, are on
 #: the strong beat.
 STRONG_QUARTERS = 0.25
@@ -151,36 +146,36 @@ TONICS = (0, 12 + 9)
 def estimate_chords(score: Score) -> list[tuple[float, Chord]]:
     """(seconds, chord) at each change: the chords that fit ``score`` if it is a single melody, else
     those that its notes imply."""
-    return search(score) if score.one_voice else recognise_chords(score)
+    return search_chords(score) if score.one_voice else recognise_chords(score)
 
 
-def search(score: Score) -> list[tuple[float, Chord]]:
+def search_chords(score: Score) -> list[tuple[float, Chord]]:
     """The likeliest chords under the pitched notes of ``score``: (seconds, chord) at each change.
-    The first chord begins with the bar of the first note, but not before 0."""
+    The first chord begins with the bar of the first note, or at 0 s if that begins before."""
     notes = score.notes[~score.notes["drum"]]
     if not len(notes):
         return []
-    lines, melody, at_bar = half_bar_durations(score, notes)
-    path = likeliest(melody, at_bar, int(notes["pitch"][-1]) % 12)
+    lines, melody, is_downbeat = half_bar_durations(score, notes)
+    path = likeliest_triads(melody, is_downbeat, int(notes["pitch"][-1]) % 12)
     lines[0] -= score.beats.bar(float(lines[0]))[1]
-    return _changes(score.beats, lines, 1 + path)
+    return _chord_changes(score.beats, lines, 1 + path)
 
 
-def draw_repeats(bars: int, random: np.random.Generator) -> list[int]:
-    """Draw for each bar of a new piece the distance back to the bar that it repeats (0: none), from
-    the Markov chain of these distances in songs."""
+def draw_repeats(bars: int, rng: np.random.Generator) -> list[int]:
+    """Draw for each of the ``bars`` of a new piece the distance in bars to the earlier bar that it
+    repeats (0: none), from the Markov chain of these distances in songs."""
     distances = [0]
     for bar in range(bars):
         nats = table()["repeats"][distances[-1], : bar + 1]
         # Gumbel-max: a draw with probabilities proportional to exp(nats).
-        distances.append(int((nats + random.gumbel(size=len(nats))).argmax()))
+        distances.append(int((nats + rng.gumbel(size=len(nats))).argmax()))
     return distances[1:]
 
 
-def draw(
-    clock: Beats,
+def draw_chords(
+    beats: Beats,
     quarters: float,
-    random: np.random.Generator,
+    rng: np.random.Generator,
     key: int | None = None,
     repeats: Sequence[int] = (),
     *,
@@ -189,82 +184,88 @@ def draw(
 ) -> list[tuple[float, Chord]]:
     """Draw the chords of a new piece of this many ``quarters``: (seconds, chord) at each change.
 
-    They are a Markov chain over half bars, with the transitions and endings of songs. With
-    ``closes`` the last chord is a tonic. ``key`` is the tonic of a major key, as a pitch class, and
-    stands for its relative minor, too; by default it is random. Each chord is drawn from the
-    likeliest ones that together have at least the probability ``top_p``. Bars that repeat earlier
-    ones (``repeats``, :func:`draw_repeats`) have their chords, except the last bar."""
-    lines = np.array(half_bars(clock, quarters))[:-1]
+    They are a Markov chain over half bars, with the transitions and endings of songs.
+
+    key      the tonic of a major key (or its relative minor), as a pitch class; default: random
+    repeats  for each bar, the distance to the bar whose chords it repeats (:func:`draw_repeats`);
+             the last bar repeats none
+    top_p    each chord is drawn from the likeliest ones that together have this probability
+    closes   whether the last chord must be a tonic
+    """
+    lines = np.array(half_bar_lines(beats, quarters))[:-1]
     log_p = table()
-    at_bar = _at_bar(clock, lines).astype(int)
-    bar = np.cumsum(at_bar) - 1
-    back = np.zeros(len(lines), np.int64)  # in half bars
+    is_downbeat = _is_downbeat(beats, lines).astype(int)
+    bar = np.cumsum(is_downbeat) - 1
+    distances = np.zeros(len(lines), np.int64)  # in half bars
     if len(repeats):
-        back = np.where(bar < bar[-1], np.array(repeats)[bar], 0) * np.bincount(bar)[0]
+        half_bars_per_bar = np.bincount(bar)[0]
+        distances = np.where(bar < bar[-1], np.array(repeats)[bar], 0) * half_bars_per_bar
     last = log_p["last"]
     if closes:
         last = np.where(np.isin(np.arange(STATES), TONICS), last, -np.inf)
-    endings = [last]  # backward messages: log-probability of the ending, given each state
-    for is_bar in at_bar[:0:-1]:
-        endings.append(np.logaddexp.reduce(log_p["follows"][is_bar] + endings[-1], axis=1))
+    endings = [last]  # from the last half bar back: log-probability of the rest, given each state
+    for downbeat in is_downbeat[:0:-1]:
+        endings.append(np.logaddexp.reduce(log_p["follows"][downbeat] + endings[-1], axis=1))
     path: list[int] = []
-    for place, ending in enumerate(endings[::-1]):
-        if back[place]:
-            path.append(path[place - back[place]])
+    for downbeat, distance, ending in zip(is_downbeat, distances, reversed(endings)):
+        if distance:
+            path.append(path[-distance])
             continue
-        nats = ending + (log_p["follows"][at_bar[place]][path[-1]] if path else log_p["first"])
+        nats = ending + (log_p["follows"][downbeat][path[-1]] if path else log_p["first"])
         probability = np.exp(nats - np.logaddexp.reduce(nats))
         descending = np.sort(probability)[::-1]
-        least = descending[int((descending.cumsum() < top_p).sum().clip(max=STATES - 1))]
-        nats = np.where(probability >= least, nats, -np.inf)
-        path.append(int((nats + random.gumbel(size=STATES)).argmax()))
-    key = int(random.integers(12)) if key is None else key
-    return _changes(clock, lines, 1 + transposed(np.array(path), key))
+        last_kept = min(int((descending.cumsum() < top_p).sum()), STATES - 1)
+        nats = np.where(probability >= descending[last_kept], nats, -np.inf)
+        path.append(int((nats + rng.gumbel(size=STATES)).argmax()))
+    key = int(rng.integers(12)) if key is None else key
+    return _chord_changes(beats, lines, 1 + transpose_triads(np.array(path), key))
 
 
-def transposed(states: np.ndarray, semitones: int) -> np.ndarray:
-    """The triads ``states``, transposed up by ``semitones``."""
+def transpose_triads(states: np.ndarray, semitones: int) -> np.ndarray:
+    """Transpose ``states`` (numbers of triads) up by ``semitones``."""
     return (states + semitones) % 12 + 12 * (states // 12)
 
 
-def _at_bar(clock: Beats, lines: np.ndarray) -> np.ndarray:
-    """(n,) bool: whether a bar begins at each of the ``lines`` (quarter notes)."""
-    return np.array([clock.bar(float(line) + 1e-6)[1] < 1e-3 for line in lines])
+def _is_downbeat(beats: Beats, lines: np.ndarray) -> np.ndarray:
+    """(n,) bool: whether a bar begins at each of ``lines`` (n,), in quarter notes."""
+    return np.array([beats.bar(float(line) + 1e-6)[1] < 1e-3 for line in lines])
 
 
 def half_bar_durations(
     score: Score, notes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The half bars from the first to the last of ``notes``.
+    """The half bars from the first to the last of the ``notes`` of ``score``. Returns
 
-    Returns (n,) their beginnings in quarter notes; (n, 2, 12) the durations in quarter notes of
-    each pitch class in each of them, on the strong beat and later; and (n,) bool: whether a bar
-    begins with each.
+    lines        (n,) where they begin, in quarter notes
+    durations    (n, 2, 12) quarter notes for which each pitch class sounds in each half bar: notes
+                 on the strong beat, then later notes (:data:`STRONG_QUARTERS`)
+    is_downbeat  (n,) bool: whether a bar begins there
     """
-    clock = score.beats
-    start, end = clock.quarters(notes["start"]), clock.quarters(notes["end"])
+    beats = score.beats
+    start, end = beats.quarters(notes["start"]), beats.quarters(notes["end"])
     until = float(np.maximum(end, start + 1e-2).max())  # a note may have no length
-    lines = np.array(half_bars(clock, until))
+    lines = np.array(half_bar_lines(beats, until))
     lines = lines[max(int(np.searchsorted(lines, start.min() + 1e-3, side="right")) - 1, 0) :]
     durations = np.zeros((len(lines) - 1, 2, 12))
     for half, (begin, stop) in enumerate(pairwise(lines)):
         length = np.minimum(end, stop) - np.maximum(start, begin)
-        inside = length > 1e-3
-        late = np.maximum(start[inside], begin) > begin + STRONG_QUARTERS - 1e-3
-        np.add.at(durations[half], (late.astype(int), notes["pitch"][inside] % 12), length[inside])
-    return lines[:-1], durations, _at_bar(clock, lines[:-1])
+        sounds = length > 1e-3
+        is_late = start[sounds] > begin + STRONG_QUARTERS - 1e-3
+        pitch_class = notes["pitch"][sounds] % 12
+        np.add.at(durations[half], (is_late.astype(int), pitch_class), length[sounds])
+    return lines[:-1], durations, _is_downbeat(beats, lines[:-1])
 
 
-def likeliest(durations: np.ndarray, at_bar: np.ndarray, final: int) -> np.ndarray:
+def likeliest_triads(durations: np.ndarray, is_downbeat: np.ndarray, final: int) -> np.ndarray:
     """(n,) int64: the likeliest sequence of triads, in the likeliest key, among those that change
     about as often as the chords of songs. Unconstrained, the likeliest sequence changes half as
     often.
 
-    ``durations`` (n, 2, 12) and ``at_bar`` (n,) are as in :func:`half_bar_durations`; ``final`` is
-    the pitch class of the last note."""
+    ``durations`` (n, 2, 12) and ``is_downbeat`` (n,) are those of :func:`half_bar_durations`;
+    ``final`` is the pitch class of the last note."""
     log_p = table()
-    transitions = log_p["follows"][at_bar[1:].astype(int)]
-    log_likelihoods, emissions = _by_key(durations, at_bar)
+    transitions = log_p["follows"][is_downbeat[1:].astype(int)]
+    log_likelihoods, emissions = _fit_keys(durations, is_downbeat)
     key = int((log_likelihoods + log_p["final"][(final - np.arange(12)) % 12]).argmax())
 
     def path(gain: float) -> np.ndarray:
@@ -276,44 +277,45 @@ def likeliest(durations: np.ndarray, at_bar: np.ndarray, final: int) -> np.ndarr
 
     # With a greater gain there are never fewer changes; 10 nats outweigh every transition.
     gains = np.linspace(0, 10, 101)
-    stop = bisect_right(gains, _usual_changes(at_bar), key=changes)  # the first with more changes
-    return transposed(path(gains[max(stop - 1, 0)]), key)
+    too_many = bisect_right(gains, _usual_changes(is_downbeat), key=changes)
+    return transpose_triads(path(gains[max(too_many - 1, 0)]), key)
 
 
-def tonic(score: Score) -> Chord:
+def tonic_triad(score: Score) -> Chord:
     """The tonic triad of the key of ``score``; C major if it has no pitched notes. The key is the
     major key with the likeliest sequence of triads under all notes, or its relative minor if the
-    minor tonic triad sounds longer."""
+    tonic triad of that sounds longer."""
     notes = score.notes[~score.notes["drum"]]
     if not len(notes):
         return CHORDS[1]
-    _, durations, at_bar = half_bar_durations(score, notes)
-    major = int(_by_key(durations, at_bar)[0].argmax())
+    _, durations, is_downbeat = half_bar_durations(score, notes)
+    major = int(_fit_keys(durations, is_downbeat)[0].argmax())
     total = np.roll(durations.sum((0, 1)), -major)
     is_minor = total[9] > total[7]  # the two triads differ in one tone
-    return CHORDS[1 + int(transposed(np.array(TONICS[int(is_minor)]), major))]
+    return CHORDS[1 + int(transpose_triads(np.array(TONICS[int(is_minor)]), major))]
 
 
-def _by_key(durations: np.ndarray, at_bar: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+def _fit_keys(
+    durations: np.ndarray, is_downbeat: np.ndarray
+) -> tuple[np.ndarray, list[np.ndarray]]:
     """(12,) the log-likelihood of the likeliest sequence of triads in each major key, and for each
-    key the ``emissions`` of :func:`viterbi`, (n, STATES). The arguments are as in
-    :func:`likeliest`."""
+    key (n, STATES) the ``emissions`` for :func:`viterbi`. The arguments are as in
+    :func:`likeliest_triads`."""
     log_p = table()
-    transitions = log_p["follows"][at_bar[1:].astype(int)]
+    transitions = log_p["follows"][is_downbeat[1:].astype(int)]
     tones = np.array([np.roll(log_p["tones"][n // 12], n % 12, axis=1) for n in range(STATES)])
     emissions = []
     for key in range(12):
-        in_c = np.roll(durations, -key, axis=2)
-        emissions.append(PER_QUARTER * np.einsum("nsp,csp->nc", in_c, tones))
+        relative = np.roll(durations, -key, axis=2)  # pitch classes above the tonic
+        emissions.append(OBSERVATIONS_PER_QUARTER * np.einsum("nsp,csp->nc", relative, tones))
         emissions[-1][0] += log_p["first"]
     return np.array([viterbi(e, transitions, log_p["last"])[1] for e in emissions]), emissions
 
 
-def _usual_changes(at_bar: np.ndarray) -> float:
-    """The mean number of chord changes in songs over these half bars, where ``at_bar`` (n,) says
-    which of them begin a bar."""
+def _usual_changes(is_downbeat: np.ndarray) -> float:
+    """The mean number of chord changes in songs over half bars with these ``is_downbeat`` (n,)."""
     state, changes = np.exp(table()["first"]), 0.0
-    for transition in np.exp(table()["follows"][at_bar[1:].astype(int)]):
+    for transition in np.exp(table()["follows"][is_downbeat[1:].astype(int)]):
         changes += float(state @ (1 - transition.diagonal()))
         state = state @ transition
     return changes

@@ -16,10 +16,10 @@ from musictx.beats import BPM
 from musictx.chords import name_of, triad_name
 from musictx.errors import ReadError
 from musictx.notes import KEY, METER, TEMPO, Score
-from musictx.songs.chord_sheet import MOST_BARS, TIMES, parse_bars, words_in
+from musictx.songs.chord_sheet import MAX_BARS, TIMES, parse_bars, words_in
 from musictx.songs.ireal import LINK, ChartBar, chart, chord_of
 
-MOST_BYTES = 1_000_000
+MAX_BYTES = 1_000_000
 _DIRECTIVE = re.compile(
     r"\{\s*([a-z_]+)\s*:?\s*([^}]*)\}|(title|artist|key|tempo|time)\s*:\s*(.+)", re.IGNORECASE
 )
@@ -38,9 +38,9 @@ def is_chord_file(data: bytes) -> bool:
 
 
 def read(data: bytes, *, repeats: bool = True, repairs: Counter[str] | None = None) -> Score:
-    """Read the chart in the bytes of a text file. ``repairs`` counts what is left out or guessed.
-    With ``repeats=False`` the repeats of iReal charts are not expanded. Raises :class:`ReadError`
-    for a text without chords."""
+    """Read the chart in the bytes of a text file. What is left out or guessed is counted in
+    ``repairs``. With ``repeats=False`` the repeats of iReal charts are not expanded. Raises
+    :class:`ReadError` for a text without chords."""
     repairs = Counter() if repairs is None else repairs
     headings: dict[str, str] = {}
     text = _text(data)
@@ -54,12 +54,11 @@ def read(data: bytes, *, repeats: bool = True, repairs: Counter[str] | None = No
             "not numbers or degrees",
             "no chords",
         )
-    repairs += Counter()  # removes counts of zero
-    return _score(bars[:MOST_BARS], headings)
+    return _score(bars[:MAX_BARS], headings)
 
 
 def _text(data: bytes) -> str:
-    data = data[:MOST_BYTES]
+    data = data[:MAX_BYTES]
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return data.decode("utf-16", "replace")
     if re.search(rb"[\0-\x08\x0e-\x1f]", data):
@@ -71,7 +70,7 @@ def _text(data: bytes) -> str:
 
 
 def _bars(text: str, headings: dict[str, str], repairs: Counter[str]) -> list[ChartBar]:
-    """The bars of ChordPro or of plain text. Adds their title, tempo and so on to ``headings``."""
+    """The bars of ChordPro or plain text. The title, tempo, ... are added to ``headings``."""
     lines: list[str] = []
     in_tab = False
     for line in map(str.strip, text.splitlines()):
@@ -92,8 +91,10 @@ def _bars(text: str, headings: dict[str, str], repairs: Counter[str]) -> list[Ch
             continue
         chords = bracketed or (words if len(symbols) == len(words) else [])
         lines.append("|".join(chords) + (f" {match[0]}" if match else ""))
-        repairs["chord durations, assumed to be one bar each"] += bool(chords)
-        repairs["lyrics"] += bool(words_in(_BRACKETED.sub(" ", line))) if bracketed else not chords
+        if chords:
+            repairs["chord durations, assumed to be one bar each"] += 1
+        if not chords or (bracketed and words_in(_BRACKETED.sub(" ", line))):
+            repairs["lyrics"] += 1
         # Text before the first chord is the title, unless it is the name of a section.
         if not any(lines) and not re.fullmatch(r"\[.*|.*:", line):
             headings.setdefault("title", line)
@@ -106,16 +107,16 @@ def _bars(text: str, headings: dict[str, str], repairs: Counter[str]) -> list[Ch
 def _score(bars: list[ChartBar], headings: dict[str, str]) -> Score:
     number = re.match(r"\d{1,3}(\.\d{1,3})?", headings.get("tempo", ""))
     bpm = float(number[0]) if number and float(number[0]) > 0 else BPM
-    time, meter = 0.0, (0, 0)
+    time = 0.0
     markers: list[tuple[float, str]] = []
-    meters = []
+    meters: list[tuple[float, int, int]] = []
     for bar in bars:
-        if bar.meter != meter:
-            meter = bar.meter
-            meters.append((time, *meter))
+        numerator, denominator = bar.meter
+        if not meters or bar.meter != meters[-1][1:]:
+            meters.append((time, numerator, denominator))
         if bar.section:
             markers.append((time, bar.section))
-        length = 4 * meter[0] / meter[1] * 60 / bpm
+        length = 4 * numerator / denominator * 60 / bpm
         for place, name in enumerate(bar.chords):
             if name:
                 markers.append((time + length * place / len(bar.chords), name))
@@ -123,9 +124,10 @@ def _score(bars: list[ChartBar], headings: dict[str, str]) -> Score:
     markers.append((time, "N"))  # ends the last chord
     keys = []
     if key := re.match(r"([A-G])([#b]?)(-|m(?!aj))?", headings.get("key", "")):
-        sharps = "FCGDAEB".index(key[1]) - 1 + 7 * ((key[2] == "#") - (key[2] == "b"))
-        sharps -= 3 * bool(key[3])
-        keys = [(0.0, max(-7, min(7, sharps)), bool(key[3]))]
+        is_minor = bool(key[3])
+        sharps = "FCGDAEB".index(key[1]) - 1 + {"": 0, "#": 7, "b": -7}[key[2]]
+        sharps -= 3 if is_minor else 0
+        keys = [(0.0, max(-7, min(7, sharps)), is_minor)]
     return Score(
         tempos=np.array([(0.0, bpm)], TEMPO),
         meters=np.array(meters, METER),

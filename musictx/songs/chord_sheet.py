@@ -1,7 +1,7 @@
 """Chords as musicians write them: symbols such as ``Am7``, and sheets, ``| C | Am7 F | G |``.
 
 ``|`` is a bar line. Several chords divide a bar into equal shares. A dot is a share in which the
-chord before continues; in an empty bar it continues, too. ``%`` alone repeats the bar before; among
+previous chord continues, as it does in an empty bar. ``%`` alone repeats the previous bar; among
 chords it is a dot. ``N.C.`` is no chord. ``|: C | F :|`` is played twice, ``|: C |1. F :|2. G``
 with its endings; ``x4`` at the end plays the whole sheet four times. In a line without ``|`` or
 dots each chord is a bar, with or without dashes between chords.
@@ -25,21 +25,20 @@ from musictx.songs.chord_estimation import estimate_chords
 
 SheetBar = list[str]
 
-#: The most bars in a sheet, repeats included.
-MOST_BARS = 2000
+#: The most bars in a sheet, including repeats.
+MAX_BARS = 2000
 _BAR_LINE = re.compile(r":?\|+:?")
 #: Spaces and commas divide words, but not within parentheses.
 _WORD = re.compile(r"(?:\([^()]*\)|[^\s,])+")
 #: The number of times that a line is played, at the end of the line.
 TIMES = re.compile(r"(?<![^\s|])\(?x\s?([1-9]\d?)\)?\s*$")
 _ENDING = re.compile(r"\[?([1-9])\.?")
-#: Words that prolong the chord before; alone in a bar, "%" repeats the bar before.
+#: Words that prolong the previous chord; alone in a bar, "%" repeats the previous bar.
 _HOLDS = ("%", ".", "/", "-")
 
 
 def sheet(text: str) -> list[SheetBar]:
-    """The bars of a sheet. Raises ``UserError``, which names the option chords, for an invalid
-    sheet."""
+    """The bars of a sheet. Raises ``UserError`` about the option chords for an invalid sheet."""
 
     def to_name(word: str) -> str:
         if chord := name_of(word):
@@ -52,9 +51,9 @@ def sheet(text: str) -> list[SheetBar]:
     match = re.search(r"\bx\s*(\d{1,4})\s*$", text)
     times = int(match[1]) if match else 1
     bars = parse_bars(text[: match.start()] if match else text, to_name)
-    if not bars or not bars[0][0] or not times or len(bars) * times > MOST_BARS:
+    if not bars or not bars[0][0] or not times or len(bars) * times > MAX_BARS:
         raise UserError(
-            f"chords={text[:40]!r}: expected 1 to {MOST_BARS} bars of chords, such as "
+            f"chords={text[:40]!r}: expected 1 to {MAX_BARS} bars of chords, such as "
             "| C | Am7 F | G |"
         )
     return bars * times
@@ -65,43 +64,45 @@ def parse_bars(text: str, to_name: Callable[[str], str]) -> list[SheetBar]:
     ``to_name`` returns the chord name of a word, or "" for a word that is not a chord. Such words
     are left out; a bar with only such words is a bar without a chord."""
     bars: list[SheetBar] = []
-    repeated: list[SheetBar] = []
-    begin = 0  # of a repeat
-    ending: int | None = None  # the number of the bar in which its first ending begins
+    repeated: list[SheetBar] = []  # the bars that the last repeat sign played again
+    repeat_begin = 0
+    first_ending: int | None = None  # the number of the bar with which it begins
     for line in text.splitlines():
         match = TIMES.search(line)
         line = line[: match.start()].rstrip() if match else line
-        repeats = int(match[1]) - 1 if match else 0  # after the first time
-        first = len(bars)
+        times = int(match[1]) if match else 1
+        line_begin = len(bars)
         if "|" not in line and not {"%", ".", "/"} & {*_words(line)}:
             line = "|".join(words_in(line))
         cells, bar_lines = _BAR_LINE.split(line), [*_BAR_LINE.findall(line), ""]
         for place, (cell, bar_line) in enumerate(zip(cells, bar_lines)):
             symbols = _words(cell)
             if len(symbols) > 1 and (number := _ENDING.fullmatch(symbols[0])):
-                ending = len(bars) if number[1] == "1" else ending
+                if number[1] == "1":
+                    first_ending = len(bars)
                 symbols = symbols[1:]
             names = [word if word in _HOLDS else to_name(word) for word in symbols]
             bar = ["" if name in _HOLDS else name for name in names if name]
+            is_between_bar_lines = 0 < place < len(cells) - 1
             if names == ["%"] and bars:
                 bars.append(bars[-1])
             elif bar:
                 bars.append(bar)
-            elif names and 0 < place < len(cells) - 1:
+            elif names and is_between_bar_lines:
                 bars.append(["N"])
-            elif bars and 0 < place < len(cells) - 1 and bar_lines[place - 1][0] == "|":
+            elif bars and is_between_bar_lines and bar_lines[place - 1][0] == "|":
                 bars.append([""])  # not between ":|" and "|:"
             if bar_line.startswith(":"):
-                repeated = bars[begin:ending][:MOST_BARS]
+                repeated = bars[repeat_begin:first_ending][:MAX_BARS]
                 bars += repeated
-                ending = None
+                first_ending = None
             if ":" in bar_line:
-                begin = len(bars)
+                repeat_begin = len(bars)
         if line.endswith(":|"):
-            bars += repeated * (repeats - 1)
+            bars += repeated * (times - 2)
         else:
-            bars += bars[first:] * repeats
-        if len(bars) > 2 * MOST_BARS:
+            bars += bars[line_begin:] * (times - 1)
+        if len(bars) > 2 * MAX_BARS:
             break
     return bars
 
@@ -117,11 +118,13 @@ def _words(cell: str) -> list[str]:
     return [word[1:-1] if word[0] == "(" and word[-1] == ")" else word for word in words]
 
 
-def loop_markers(bars: Sequence[SheetBar], clock: Beats, first: int, stop: int) -> tuple:
+def loop_markers(bars: Sequence[SheetBar], beats: Beats, first: int, stop: int) -> tuple:
     """Markers (seconds, name) of the chords of ``bars``, looped over the bars ``first`` to
     ``stop`` - 1 of a piece, counted from 0."""
-    looped = (bars[(number - first) % len(bars)] for number in range(first, stop))
-    return tuple((clock.seconds(begin), name) for begin, _, name in _placed(looped, clock, first))
+    looped = [bars[(number - first) % len(bars)] for number in range(first, stop)]
+    return tuple(
+        (beats.seconds(begin), name) for begin, _, name in _chord_spans(looped, beats, first)
+    )
 
 
 def with_markers(score: Score, markers: Iterable[tuple[float, object]]) -> Score:
@@ -133,18 +136,16 @@ def with_markers(score: Score, markers: Iterable[tuple[float, object]]) -> Score
 def without_chords(score: Score) -> Score:
     """``score`` without the markers that name chords."""
     chords = chord_markers(score)
-    return replace(
-        score, markers=tuple(marker for marker in score.markers if marker[1] not in chords)
-    )
+    return replace(score, markers=tuple(m for m in score.markers if m[1] not in chords))
 
 
-def _placed(
-    bars: Iterator[SheetBar] | Sequence[SheetBar], clock: Beats, first: int = 0
+def _chord_spans(
+    bars: Sequence[SheetBar], beats: Beats, first: int = 0
 ) -> Iterator[tuple[float, float, str]]:
-    """Yield (begin, end, name) of the chords of ``bars``, in quarter notes, where ``first`` is the
-    number of the first bar. A chord ends where the next one begins, or with its bar."""
+    """Yield (begin, end, name) of the chords of ``bars``, in quarter notes. ``first`` is the number
+    of the first bar, from 0. A chord ends where the next one begins, or with its bar."""
     for number, bar in enumerate(bars, first):
-        bar_begin, bar_end = clock.bar_line(0.0, number), clock.bar_line(0.0, number + 1)
+        bar_begin, bar_end = beats.bar_line(0.0, number), beats.bar_line(0.0, number + 1)
         places = np.linspace(bar_begin, bar_end, len(bar) + 1).tolist()
         chords = [(place, name) for place, name in zip(places, bar) if name]
         for (begin, name), (end, _) in zip(chords, [*chords[1:], (bar_end, "")]):
@@ -155,28 +156,30 @@ def chord_bars(score: Score) -> list[SheetBar]:
     """The chords of each bar of ``score``: those of its markers, or else those that fit its melody
     or that its notes imply. A bar that begins without a change begins with the chord in force."""
     chords = name_changes(score) or [(time, str(chord)) for time, chord in estimate_chords(score)]
-    clock = score.beats
-    end, ends = score.duration, True
+    if not chords:
+        return []
+    beats = score.beats
+    bar_count = beats.bar_at(score.duration, ends=True)
     if is_chart(score):  # ends at a final "N", or else with the bar of the last chord
         symbols = chord_markers(score)
         end, last = [marker for marker in score.markers if marker[1] in symbols][-1]
-        ends = symbols[last].name == "N"
+        bar_count = beats.bar_at(end, ends=symbols[last].name == "N")
     bars: list[SheetBar] = []
-    changes = [(clock.quarters(time) + 1e-6, name) for time, name in chords]
+    changes = [(beats.quarters(time) + 1e-6, name) for time, name in chords]
     in_force = "N"
-    for number in range(clock.bar_at(end, ends=ends) if chords else 0):
-        begin, stop = (clock.bar_line(0.0, line) for line in (number, number + 1))
-        inside = [(place - begin, name) for place, name in changes if begin <= place < stop]
-        if not inside or inside[0][0] > 0.25:
-            inside.insert(0, (0.0, in_force))
-        bars.append(_shares(inside, stop - begin))
-        in_force = inside[-1][1]
+    for number in range(bar_count):
+        begin, end = beats.bar_line(0.0, number), beats.bar_line(0.0, number + 1)
+        bar_chords = [(place - begin, name) for place, name in changes if begin <= place < end]
+        if not bar_chords or bar_chords[0][0] > 0.25:
+            bar_chords.insert(0, (0.0, in_force))
+        bars.append(_divide_bar(bar_chords, end - begin))
+        in_force = bar_chords[-1][1]
     return bars
 
 
-def _shares(chords: Sequence[tuple[float, str]], length: float) -> SheetBar:
-    """The bar of ``length`` quarter notes with ``chords`` (quarter note, name), in the fewest equal
-    shares, up to 16, with which each chord begins a share; if none fits, one share a chord."""
+def _divide_bar(chords: Sequence[tuple[float, str]], length: float) -> SheetBar:
+    """A bar of ``length`` quarter notes with ``chords`` (quarter note, name), in the fewest equal
+    shares, at most 16, such that each chord begins a share; if none fit, one share a chord."""
     for count in (1, 2, 3, 4, 6, 8, 12, 16):
         places = [place / length * count for place, _ in chords]
         shares = [round(place) for place in places]
@@ -190,7 +193,7 @@ def _shares(chords: Sequence[tuple[float, str]], length: float) -> SheetBar:
 
 
 def sheet_text(bars: Sequence[SheetBar]) -> str:
-    """The text of a sheet, with four bars a line."""
+    """The text of a sheet, with four bars in a line."""
     cells = [" ".join(symbol_of(name) if name else "." for name in bar) for bar in bars]
     width = max(map(len, cells), default=0)
     lines = [cells[first : first + 4] for first in range(0, len(cells), 4)]
@@ -201,12 +204,11 @@ def with_chord_notes(score: Score) -> Score:
     """``score``, a chart, with notes to play: each chord is struck again in every bar, with its
     bass in the octave from pitch 36 and its tones in the octave from pitch 55."""
     rows = []
-    clock = score.beats
-    for begin, end, name in _placed(chord_bars(score), clock):
+    for begin, end, name in _chord_spans(chord_bars(score), score.beats):
         chord = parse_chord(name)
         if chord is None or not chord.step:
             continue
-        tones = [36 + chord.bass_class, *(55 + (tone - 55) % 12 for tone in chord.chord.classes)]
-        times = clock.seconds(begin), clock.seconds(end)
-        rows += [(*times, pitch, 72, 0, False, 0) for pitch in tones]
+        pitches = [36 + chord.bass_class, *(55 + (tone - 55) % 12 for tone in chord.chord.classes)]
+        times = score.beats.seconds(begin), score.beats.seconds(end)
+        rows += [(*times, pitch, 72, 0, False, 0) for pitch in pitches]
     return score.with_notes(np.array(rows, NOTE))

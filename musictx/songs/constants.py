@@ -1,9 +1,8 @@
-"""Constants for sampling music in bars; those for all music, and what a source is, are in
-:mod:`musictx.sampling.constants`.
+"""Constants for sampling music in bars, with their sources; :mod:`musictx.sampling.constants` has
+those for all music, and says what penalties and sources are.
 
-Elsewhere: sizes of tokens and windows (``bar_codec.py``, ``repeats.py``), and how chords, sections,
-repeated bars and beats are found in music (``chord_estimation.py``, ``sections.py``,
-``repeats.py``, ``tracking.py``).
+Elsewhere: sizes of tokens and windows (``bar_codec.py``), and how chords, sections, repeated bars
+and beats are detected (``chord_estimation.py``, ``sections.py``, ``repeats.py``, ``tracking.py``).
 """
 
 from __future__ import annotations
@@ -16,22 +15,21 @@ BARS_TOP_P = 0.99
 
 # --------------------------------------------------------------------------------- penalties.py
 #: The penalty on a new note for each doubling of the number of sounding notes over its target (rank
-#: correlation .965), and on each doubling of a note's length for each sounding note too many. "song
-#: goes on, which bars are pulled back to, what is asked for".
+#: correlation .965), and on a length for each doubling and each sounding note over the target.
+#: "song goes on, which bars are pulled back to, what is asked for".
 CROWD_GAIN, LENGTH_GAIN = 4.0, 0.5
-#: A part should have at least this share of its usual notes. Each note that it lacks gains its next
-#: one this many nats. Where music is continued, this many last seconds count, so that a part may
-#: rest for half of them. Same source: second basses that were silent 7 of 8 times, then never.
+#: The least share of its usual notes that a part should have, the bonus of its next note for each
+#: note that it lacks, and the seconds that count where music is continued, so that a part may rest
+#: for half of them. Same source: second basses that were silent 7 of 8 times, then never.
 PART_SHARE, PART_GAIN, PART_SECONDS = 0.5, 3.0, 16.0
 
-#: The repetition of a bar at one of these distances, a section ago, gains RETURN_GAIN nats. Same
+#: Distances in bars, about a section, and the bonus of a bar line that repeats the bar there. Same
 #: source, and "new songs close".
 RETURN_BARS, RETURN_GAIN = range(7, 13), 0.9
-#: What comes next in the bar that is repeated gains this many nats; with it, repeated bars are as
-#: similar to the original as in songs. "subjects that return". So do the bars of accompaniments and
-#: variations: "fewer constants of the sampler", "a blind verdict"; and, in accompaniments and gaps,
-#: the rhythm of the bar before: "accompaniments that keep a figure", "continued songs that stood
-#: still".
+#: The bonus of the next note of the bar that is repeated; with it, repeated bars are as similar to
+#: the original as in songs: "subjects that return"; accompaniments and variations: "fewer constants
+#: of the sampler", "a blind verdict". Also, in accompaniments and gaps, of the rhythm of the bar
+#: before: "accompaniments that keep a figure", "continued songs that stood still".
 REPEAT_GAIN = 1.0
 #: In a new section, the penalties on the chord that an earlier section has at the same place, and
 #: on a pitch class that begins there. "styles of drums, and new sections that are unlike the
@@ -39,14 +37,14 @@ REPEAT_GAIN = 1.0
 SAME_ROOT, SAME_PITCH = 3.0, 1.5
 
 # -------------------------------------------------------------------------- infill_penalties.py
-#: At a bar line, the gains of a note of a silent bass, and of the root of the chord. "form by a
-#: plan, drums and a bass to songs": bars begun .201, then .711 (.848); roots .486, .889. The bass
-#: of a slash chord, which is requested, gains more than both.
+#: The bonus of a note of a silent bass at a bar line, and of the root of the chord. "form by a
+#: plan, drums and a bass to songs": bars begun .201, then .711 (songs .848); roots .486, then
+#: .889. The bass of a slash chord is requested, so its bonus is greater.
 BAR_LINE_GAIN, ROOT_GAIN = 7.0, 2.0
 SLASH_GAIN = 2 * BAR_LINE_GAIN
 #: The penalty on a note that is not a tone of its given chord, or is a semitone from a sounding
 #: given note. "what an accompaniment does beside known notes and chords": clashes .080, then .049
-#: (.055); chord tones .895, then .950. Also that on an accompanying note above a tune, and on an
+#: (songs .055); chord tones .895, then .950. Also on an accompanying note above a tune, and on an
 #: interval of less than a fourth above a note below LOW_PITCH, C3 ("accompaniments with a lead-in":
 #: .057, then .021 of the low notes; songs .013).
 CLASH_PENALTY, LOW_PITCH = 1.0, 48
@@ -61,10 +59,10 @@ LEAP_PENALTY = 0.6
 OVERHANG_PENALTY = 2.5
 
 # ------------------------------------------------------------------------ infill.py, bar_infill.py
-#: The mean velocity of a melody with its accompaniment, divided by that of the melody alone: the
-#: median of 40 songs, never varied.
+#: The mean velocity of a melody with its accompaniment, divided by that of the melody: the median
+#: of 40 songs, never varied.
 LOUDNESS_RATIO = 0.87
-#: The bars ahead whose given notes the model reads when it composes an accompaniment. Taste.
+#: How many bars ahead the model reads given notes when it composes an accompaniment. Taste.
 LOOKAHEAD_BARS = 8
 #: The bars that are composed before an accompaniment and left out. "accompaniments with a lead-in":
 #: kept by readers 10 of 28, without 5.

@@ -1,4 +1,4 @@
-"""Styles of drums: drummers, with the probability of each kind of drum at each place of a bar.
+"""Styles of drums: drummers, with probabilities of each kind of stroke at each place of a bar.
 
 A model card may contain drummers by style (``scripts/ships/song.yaml``). A drum part is steered
 towards one of them: the log-probabilities that this drummer gives to the next stroke, and to no
@@ -68,9 +68,9 @@ class Drummer:
 
     rates   (K, S) the probability of a stroke of each kind at each step
     weight  the factor of all log-probabilities
-    tones   (n,) the drums of the vocabulary, in its order
-    fill    (K, S) ``rates`` in the last bar of a section, from the first stroke of the fill on; if
-            given, the first bar of the next section begins with a kick and a crash cymbal
+    tones   (n,) the drums of the vocabulary, as MIDI numbers in ascending order
+    fill    (K, S) replaces ``rates`` in the last bar of a section, from its first stroke on; then
+            the first bar of the next section begins with a kick and a crash cymbal
 
     closing, opening  this drummer in the last and the first bar of a section
     """
@@ -109,8 +109,9 @@ class Drummer:
         """(S + 1,) ln p that no further stroke comes before each step; the last entry is for the
         end of the bar, those before ``step`` are undefined. ``struck``: the drums of ``step``."""
         nats = self._log_silence - self._log_silence[step]
-        passed = self._log_rest[self._possible(struck), step].sum() - self._log_rest[:, step].sum()
-        nats[step + 1 :] += passed
+        # Of this step, only the kinds that may still be struck count.
+        still = self._log_rest[self._possible(struck), step].sum()
+        nats[step + 1 :] += still - self._log_rest[:, step].sum()
         nats[step] = 0.0
         return nats
 
@@ -132,11 +133,11 @@ class Drummer:
 def section_begins(first: int, stop: int, marks: Collection[int]) -> set[int]:
     """The numbers of the bars after ``first``, up to ``stop``, that begin a section: those in
     ``marks``, and each bar that is :data:`SECTION_BARS` after the last such bar or ``first``."""
-    begins, last = set(), first
+    begins, last_begin = set(), first
     for bar in range(first + 1, stop + 1):
-        if bar in marks or bar - last == SECTION_BARS:
+        if bar in marks or bar - last_begin == SECTION_BARS:
             begins.add(bar)
-            last = bar
+            last_begin = bar
     return begins
 
 
@@ -165,13 +166,9 @@ def choose_drummers(
             "leave style out"
         )
     tones = bundle.tokenizer.vocabulary.values_in("drum")
-    texts, fills = (drummers.get(name, ()) for name in (style or USUAL, FILLS))
+    weight = 1.0 if style is None else STYLE_WEIGHT
+    fills: list[np.ndarray | None] = [*map(from_text, drummers.get(FILLS, ()))]
     return [
-        Drummer(
-            from_text(text),
-            1.0 if style is None else STYLE_WEIGHT,
-            tones,
-            from_text(fill) if fill else None,
-        )
-        for text, fill in zip(texts, itertools.cycle(fills or [""]))
+        Drummer(from_text(text), weight, tones, fill)
+        for text, fill in zip(drummers.get(style or USUAL, ()), itertools.cycle(fills or [None]))
     ]

@@ -1,11 +1,11 @@
 """A piece in sections: ``form=AABA bars=8``.
 
-A new letter is a section that continues the piece and differs from the sections before it. A
-repeated letter begins with a copy of the section's first bar and continues with a variation of the
-section in the same chords, about as similar as repeated sections are in songs (scripts/LOG.md). If
-the letter has a prime, the second half of the section is composed anew. The last bar of the piece
-is not varied. The last bar of a new section before a repeated one is composed again, so that it
-leads to the repetition.
+A new letter is a section that continues the piece and differs from earlier sections. A repeated
+letter begins with a copy of the section's first bar and continues with a variation of the section
+in the same chords, about as similar as repeated sections are in songs (scripts/LOG.md). If the
+letter has a prime, the second half of the section is composed anew. The last bar of the piece is
+not varied. The last bar of a new section before a repeated one is composed again, so that it leads
+to the repetition.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from musictx.songs.new_pieces import new_piece, shared_options
 from musictx.songs.penalties import section_contrast
 
 #: The most bars of a primer, which is the first section.
-MOST_BARS = 64
+MAX_BARS = 64
 #: Notes that begin at most this many seconds before a bar line belong to the bar after it.
-NEAR = 0.005
+NEAR_SECONDS = 0.005
 
 
 def piece(
@@ -54,22 +54,24 @@ def piece(
     progress: Progress | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> Sample:
-    """Compose a piece in the form ``request.form``, with a model that has control tokens. The first
-    section is ``primer`` or, for ``None``, a new section by ``plan``. The events of the piece are
-    emitted when it is complete."""
+    """Compose a piece in the form ``request.form``. The first section is ``primer`` or, for
+    ``None``, a new section by ``plan``. ``on_event`` is called with the events of the piece once it
+    is complete."""
     sample = _Composition(bundle, request, primer, plan, seed, progress).sample()
     if on_event is not None:
-        emit_all(sample.score.notes[sample.score.notes["start"] >= sample.seam - NEAR], on_event)
+        emit_all(
+            sample.score.notes[sample.score.notes["start"] >= sample.seam - NEAR_SECONDS], on_event
+        )
     return sample
 
 
 class _Composition:
     """A piece that is composed section by section; bar 0 is the first bar of the first section.
 
-    piece  the primer, then the complete bars composed so far
-    bars   the number of bars in a section
-    first  the number of bars before the first section: rests and a pick-up
-    count  the number of bars so far, without these
+    piece         the primer, then the complete bars composed so far
+    section_bars  the number of bars in a section
+    lead_bars     the number of bars before the first section: rests and a pick-up
+    bar_count     the number of bars of the piece without these
     """
 
     def __init__(
@@ -84,27 +86,29 @@ class _Composition:
         self.bundle, self.request, self.plan, self.progress = bundle, request, plan, progress
         self.tokenizer: Any = bundle.tokenizer
         self.seeds = ([*seed, step] for step in itertools.count())  # a different one at each step
-        self.bars, self.first, self.count = request.bars or SECTION_BARS, 0, 0
+        self.section_bars = request.bars or SECTION_BARS
+        self.lead_bars = self.bar_count = 0
         self.piece = Score()
         if primer is None:
             return
-        clock = primer.beats
+        beats = primer.beats
         begin = float(self.tokenizer.clock(primer).offset)
-        self.first = max(clock.bar_at(begin) - 1, int(clock.pickup))
-        last = clock.bar_at(primer.duration, ends=True)
-        self.bars = request.bars or last - self.first
-        if not len(primer) or self.bars > MOST_BARS:
+        self.lead_bars = max(beats.bar_at(begin) - 1, int(beats.pickup))
+        last = beats.bar_at(primer.duration, ends=True)
+        self.section_bars = request.bars or last - self.lead_bars
+        if not len(primer) or self.section_bars > MAX_BARS:
             raise UserError(
-                f"form={request.form}: the primer is its first section and has {self.bars} "
-                f"bars, expected 1 to {MOST_BARS}; give bars"
+                f"form={request.form}: the primer is its first section and has {self.section_bars} "
+                f"bars, expected 1 to {MAX_BARS}; give bars"
             )
         chords = chord_changes(primer) or estimate_chords(primer)
         self.piece = with_markers(without_chords(primer), chords)
-        self._cut(min(last - self.first, self.bars))
+        self._cut(min(last - self.lead_bars, self.section_bars))
 
     def sample(self) -> Sample:
+        """Compose all sections."""
         sections = sections_of(self.request.form or "")
-        names, bars, given_bars = [name for name, _ in sections], self.bars, self.count
+        names, bars, given_bars = [name for name, _ in sections], self.section_bars, self.bar_count
         for number, name in enumerate(names):
             if name in names[:number]:
                 self._repeat_section(names.index(name) * bars)
@@ -126,15 +130,15 @@ class _Composition:
         ]
         score = with_markers(self.piece, titles)
         seam = self._seconds(given_bars) if given_bars else 0.0
-        count = int((score.notes["start"] >= seam - NEAR).sum())
+        count = int((score.notes["start"] >= seam - NEAR_SECONDS).sum())
         length = self._seconds(len(sections) * bars) - seam
-        new = [mark for mark in score.markers if mark[0] >= seam - NEAR]
+        new = [mark for mark in score.markers if mark[0] >= seam - NEAR_SECONDS]
         chords = tuple(mark for mark in new if parse_name(mark[1]) is not None)
         return Sample(score, seam, np.empty(0, np.uint16), count, length, "seconds", chords)
 
     def _line(self, bar: int) -> float:
         """Quarter notes from the beginning of the piece to the beginning of ``bar``."""
-        return self.piece.beats.bar_line(0.0, self.first + bar)
+        return self.piece.beats.bar_line(0.0, self.lead_bars + bar)
 
     def _seconds(self, bar: int) -> float:
         """Seconds from the beginning of the piece to the beginning of ``bar``."""
@@ -143,11 +147,11 @@ class _Composition:
     def _cut(self, bars: int) -> None:
         """Cut off the piece after ``bars`` bars of its sections."""
         end = self._seconds(bars)
-        piece = until(timeline.cut(self.piece, end - NEAR), end)
-        meters = piece.meters[piece.meters["time"] < end - NEAR]
-        markers = tuple(marker for marker in piece.markers if marker[0] < end - NEAR)
+        piece = until(timeline.cut(self.piece, end - NEAR_SECONDS), end)
+        meters = piece.meters[piece.meters["time"] < end - NEAR_SECONDS]
+        markers = tuple(marker for marker in piece.markers if marker[0] < end - NEAR_SECONDS)
         self.piece = replace(piece, markers=markers, meters=meters)
-        self.count = bars
+        self.bar_count = bars
 
     def _continue_to(self, stop: int, earlier: Sequence[int]) -> None:
         """Continue the piece to ``stop`` bars, in contrast to the sections numbered ``earlier``, or
@@ -160,10 +164,12 @@ class _Composition:
             )
             self.piece = parts.with_file_programs(self.bundle, sample.score, None)
             self._cut(stop)
-        while self.count < stop:
+        while self.bar_count < stop:
             primer, grid = self._primer()
             penalties = self._contrast(grid, stop, earlier) if earlier else []
-            request = replace(self.request, form=None, bars=stop - self.count, samples=1, end="cut")
+            request = replace(
+                self.request, form=None, bars=stop - self.bar_count, samples=1, end="cut"
+            )
             ((_, sample),) = continuations(
                 self.bundle,
                 [primer],
@@ -175,24 +181,24 @@ class _Composition:
             score = with_markers(sample.score, sample.chords)
             self.piece = parts.with_file_programs(self.bundle, score, self.piece)
             beats = self.piece.beats
-            self.first = max(self.first, int(beats.pickup))
-            bars = beats.bar_at(sample.seam + sample.seconds) - 1 - self.first
-            self._cut(min(max(bars, self.count + 1), stop))
+            self.lead_bars = max(self.lead_bars, int(beats.pickup))
+            bars = beats.bar_at(sample.seam + sample.seconds) - 1 - self.lead_bars
+            self._cut(min(max(bars, self.bar_count + 1), stop))
 
     def _contrast(self, grid: BarredScore, stop: int, earlier: Sequence[int]) -> list[Penalty]:
         """The penalty on similarity to the sections numbered ``earlier``, for a section that ends
         with the bar before ``stop``; an empty list if bars differ in length."""
-        lines = grid.bars.lines[grid.bars.before + self.first :]
-        steps = {int(length) for length in np.diff(lines[: self.count + 1])}
-        if len(steps) > 1:
+        lines = grid.bars.lines[grid.bars.added_bars + self.lead_bars :]
+        bar_lengths = {int(length) for length in np.diff(lines[: self.bar_count + 1])}
+        if len(bar_lengths) > 1:
             return []
         lines = (lines - grid.bars.lines[grid.first]).tolist()
         penalty = section_contrast(
             grid.stream,
-            [lines[number * self.bars] for number in earlier],
-            lines[stop - self.bars],
-            self.bars,
-            steps=steps.pop(),
+            [lines[number * self.section_bars] for number in earlier],
+            lines[stop - self.section_bars],
+            self.section_bars,
+            steps=bar_lengths.pop(),
             drums=bool(self.piece.notes["drum"].mean() > 0.5),
         )
         return [penalty]
@@ -201,8 +207,8 @@ class _Composition:
         """The piece up to the next bar to compose, as a primer, and its notes in bars."""
         lent = parts.lend_programs(self.bundle, self.piece)
         score = parts.with_model_programs(self.bundle, self.piece, lent)
-        moment = score.beats.seconds(self._line(self.count) + 1 / 8)  # within that bar
-        grid = self.tokenizer.grid(score, self.tokenizer.clock(score).offset, moment)
+        end = score.beats.seconds(self._line(self.bar_count) + 1 / 8)  # within the next bar
+        grid = self.tokenizer.grid(score, self.tokenizer.clock(score).offset, end)
         stream = grid.stream
         notes = stream.in_bars(0, len(stream.bars) - 1).notes
         ids = self.tokenizer.write(stream._replace(notes=notes))
@@ -211,45 +217,45 @@ class _Composition:
 
     def _repeat_section(self, source: int) -> None:
         """Append a copy of the section that begins with the bar ``source``, and of its chords."""
-        begin, end = self._seconds(source), self._seconds(source + self.bars)
-        clock = self.piece.beats
-        shift = self._line(self.count) - self._line(source)  # in quarter notes
+        begin, end = self._seconds(source), self._seconds(source + self.section_bars)
+        beats = self.piece.beats
+        shift = self._line(self.bar_count) - self._line(source)  # in quarter notes
 
         def move(seconds: Any) -> Any:
-            return clock.seconds(clock.quarters(seconds) + shift)
+            return beats.seconds(beats.quarters(seconds) + shift)
 
-        def inside(times: Any) -> Any:
-            return (times >= begin - NEAR) & (times < end - NEAR)
+        def is_in_section(times: Any) -> Any:
+            return (times >= begin - NEAR_SECONDS) & (times < end - NEAR_SECONDS)
 
-        notes = self.piece.notes[inside(self.piece.notes["start"])].copy()
+        notes = self.piece.notes[is_in_section(self.piece.notes["start"])].copy()
         notes["start"], notes["end"] = move(notes["start"]), move(np.minimum(notes["end"], end))
-        pedals = self.piece.pedals[inside(self.piece.pedals["time"])].copy()
+        pedals = self.piece.pedals[is_in_section(self.piece.pedals["time"])].copy()
         pedals["time"] = move(pedals["time"])
         chords = [
             (max(float(move(time)), 0.0), text)
             for time, text in self.piece.markers
-            if inside(time) and parse_name(text) is not None
+            if is_in_section(time) and parse_name(text) is not None
         ]
         self.piece = replace(
             with_markers(self.piece, chords),
             notes=np.concatenate([self.piece.notes, notes]),
             pedals=np.concatenate([self.piece.pedals, pedals]),
         )
-        self.count += self.bars
+        self.bar_count += self.section_bars
 
     def _recompose_bars(self, first: int, stop: int, *, is_variation: bool = False) -> None:
         """Compose the bars from ``first`` to before ``stop`` again, on all tracks and to the same
         chords; with ``is_variation`` as a variation of these bars."""
         begin = self._seconds(first)
-        if first >= stop or begin >= self.piece.duration - NEAR:
+        if first >= stop or begin >= self.piece.duration - NEAR_SECONDS:
             return
-        tracks = range(1, len({*self.piece.notes["track"]}) + 1)
-        bar = self.first + first + 1 - self.piece.beats.pickup  # a pick-up is bar 0
+        track_count = len({*self.piece.notes["track"]})
+        bar = self.lead_bars + first + 1 - self.piece.beats.pickup  # a pick-up is bar 0
         request = InfillConfig(
             **shared_options(self.request),
             begin=str(bar),
             end=str(bar + stop - first - 1),
-            tracks=",".join(map(str, tracks)),
+            tracks=",".join(str(track + 1) for track in range(track_count)),
         )
         (sample,) = infill.compose_versions(
             self.bundle,

@@ -1,13 +1,13 @@
 """A group of ids as one step of the network.
 
-Bar tokens (:mod:`musictx.songs.bar_tokens`) encode a note as five ids. The layers run once per
-note, so a window holds five times the music at the same cost. The input of the layers is the sum of
-the embeddings of a group's ids. The ids of the next group are predicted one after another by small
-residual maps, each of which adds the contribution of one more id to the state.
+Bar tokens (:mod:`musictx.songs.bar_tokens`) encode a note as a group of five ids. The layers run
+once per group, so a window has five times the music at the same cost. The input of the layers is
+the sum of the embeddings of a group's ids. The ids of the next group are predicted one after
+another by small residual maps, each of which adds the contribution of one more id to the state.
 
-Ids are laid out in blocks that are shifted against the groups by one id: block k of a piece holds
-the last id of group k, which is ``bos`` or ``cut`` for k = 0, and all but the last id of group
-k + 1. So the ids predicted in one block form one group, and the layers run once per block.
+Ids are arranged in blocks that are shifted against the groups by one id: block k of a piece has the
+last id of group k and all but the last id of group k + 1. Group 0 is only ``bos`` or ``cut``. So
+the ids that are predicted in one block form one group.
 
 Related: the nested decoders of Compound Word (Hsiao et al. 2021) and RQ-Transformer (Lee et al.
 2022).
@@ -30,7 +30,8 @@ from musictx.model.transformer import MusicTransformer, positions_in_piece
 class Cascade(nn.Module):
     """Residual maps from the state of a group to the states that predict the next group's ids.
 
-    size   ids in a group;  width  of the network
+    size   the number of ids in a group
+    width  the width of the network
 
     ``y_0 = h``; ``y_i = y_(i-1) + f_i(y_(i-1) + x_i)`` with x_i (width) the embedding of the i-th
     id of the next group, and ``f_i`` a norm and two linear maps with a GELU between.
@@ -65,10 +66,11 @@ class Cascade(nn.Module):
         self, model: MusicTransformer, ids: Tensor, piece_ids: Tensor | None, cache: Cache | None
     ) -> tuple[Tensor, list[Any]]:
         """The states (B, T, width) of ``model`` that predict the id after each of ``ids`` (B, T),
-        and what each feature has read.
+        and the result of ``read`` of each feature.
 
-        piece_ids  (B, T), -1 for padding, or ``None``; pieces begin at multiples of ``size``
-        cache      of the ids before ``ids``, to which ``ids`` are added
+        piece_ids  (B, T), -1 for padding; ``None``: each row is one piece. Pieces begin at
+                   multiples of ``size``
+        cache      the cache of the ids before ``ids``, to which ``ids`` are added
         """
         assert cache is None or isinstance(cache, GroupCache)
         size, count, past_count = self.size, ids.shape[1], 0 if cache is None else cache.length
@@ -79,10 +81,11 @@ class Cascade(nn.Module):
             )
         past_ids = ids[:, :0] if cache is None else cache.ids.to(ids.device)
         all_ids = torch.cat([past_ids, ids], 1)
-        # The last block of the cache may be incomplete, but the state of its group is known.
-        last_block = [] if cache is None or cache.last_block is None else [cache.last_block]
-        states = [] if cache is None or cache.state is None else [cache.state[:, None]]
-        known_count = len(states)
+        # The last block of the cache may be incomplete, but the cache has the state of its group.
+        last_block, states = [], []
+        if cache is not None and cache.last_block is not None and cache.state is not None:
+            last_block, states = [cache.last_block], [cache.state[:, None]]
+        skipped = len(states)  # blocks for which the layers do not run again
         first = past_count - sum(block.shape[1] for block in last_block)
         pieces, positions = None, torch.arange(first, past_count + count, device=ids.device)
         positions = positions.expand(len(ids), -1)
@@ -96,10 +99,13 @@ class Cascade(nn.Module):
         x = torch.cat([*last_block, x], 1)
         length = x.shape[1]
         blocks = F.pad(x, (0, 0, 0, -length % size)).unflatten(1, (-1, size))
-        if blocks.shape[1] > known_count:
-            sums = _group_sums(blocks, positions[:, ::size] == 0)[:, known_count:]
+        if blocks.shape[1] > skipped:
+            # All ids of a group but the last are in the block before, unless the group is ``bos``.
+            begins = positions[:, ::size, None] == 0
+            earlier = F.pad(blocks[:, :-1, 1:].sum(2), (0, 0, 1, 0)).masked_fill(begins, 0.0)
+            sums = (blocks[:, :, 0] + earlier)[:, skipped:]
             layer_cache = None if cache is None else cache.layer_cache
-            block_ids = all_ids[:, first::size][:, known_count:]
+            block_ids = all_ids[:, first::size][:, skipped:]
             forward_pass = model.new_pass(block_ids, None, pieces, layer_cache)
             sums = model.position.add_to_embeddings(sums, forward_pass.query_positions[PLACE])
             states.append(model.norm(model.run_layers(sums, forward_pass)))
@@ -115,10 +121,10 @@ class GroupCache:
 
     layer_cache  the cache of the layers, in which each group is one token
     capacity     the greatest number of ids
-    ids          (B, n) all ids so far
-    state        (B, width) the output of the layers for the last block; None: no ids
+    ids          (B, n) the ids so far
+    state        (B, width) the state of the layers for the last block; ``None``: no ids
     last_block   (B, 1 to size, width) the embeddings of the ids of the last block, which may be
-                 incomplete; None: no ids
+                 incomplete; ``None``: no ids
     """
 
     def __init__(self, layer_cache: KVCache, capacity: int) -> None:
@@ -149,16 +155,5 @@ class GroupCache:
     def _copy(self, other: GroupCache, pick: Callable[[Tensor], Tensor]) -> None:
         """Copy the tensors of ``other``, each through ``pick``, which chooses rows."""
         self.ids = pick(other.ids)
-        self.state = None if other.state is None else pick(other.state)
-        self.last_block = None if other.last_block is None else pick(other.last_block)
-
-
-def _group_sums(x: Tensor, begins: Tensor) -> Tensor:
-    """The input of the layers, (B, n, width): the sum of the embeddings of each group's ids.
-
-    x       (B, n, size, width): the embeddings of blocks
-    begins  (B, n) bool: where a block begins a piece, with the ``bos`` or ``cut`` that is a group
-    """
-    # All ids of a group but the last are in the block before.
-    previous = torch.cat([torch.zeros_like(x[:, :1, 0]), x[:, :-1, 1:].sum(2)], 1)
-    return x[:, :, 0] + previous.masked_fill(begins[..., None], 0.0)
+        if other.state is not None and other.last_block is not None:
+            self.state, self.last_block = pick(other.state), pick(other.last_block)

@@ -1,5 +1,4 @@
-"""The idiom of notes in bars: how the sampler composes with them; see
-:mod:`musictx.sampling.idiom`."""
+"""The idiom of bar tokens (:mod:`musictx.sampling.idiom`)."""
 
 from __future__ import annotations
 
@@ -15,15 +14,8 @@ from musictx.beats import BPM
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.config.generate import meter_of
-from musictx.data.statistics import (
-    WINDOW_SECONDS,
-    CorpusStats,
-    Habit,
-    densest,
-    habit,
-    notes_at_onsets,
-    parts_of,
-)
+from musictx.data import statistics
+from musictx.data.statistics import WINDOW_SECONDS, CorpusStats, Habit, densest
 from musictx.errors import UserError
 from musictx.notes import DRUMS, METER
 from musictx.sampling.cadence import ClosingBar
@@ -37,48 +29,37 @@ from musictx.sampling.processors import Processor, of_sampling
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import has_controls, no_controls_message
-from musictx.songs import bar_codec, form
-from musictx.songs.bar_codec import FIELDS_PER_NOTE, by_bar
+from musictx.songs import bar_codec, bars, form, penalties
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, split_bars
 from musictx.songs.bar_constraint import PartLimits
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
-from musictx.songs.bars import LONGEST_BAR, NUMERATORS, PER_SECOND, blank_piece, is_writable
 from musictx.songs.constants import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.songs.infill_penalties import BASS
 from musictx.songs.new_pieces import closing_bar, draw_ensemble, named_parts, new_piece
-from musictx.songs.penalties import (
-    SparsePenalty,
-    as_in_repeated_bar,
-    bar_feedback,
-    first_bar_line,
-    lacking_parts,
-    on_first_beat,
-    one_meter,
-    same_pitch,
-    section_return,
-    summed,
-)
+from musictx.songs.penalties import SparsePenalty
 from musictx.tokens.stream import CHORD, STEPS_PER_QUARTER
 from musictx.tokens.tokenizer import GrammarState
 
 
 class BarIdiom(Idiom):
-    """The idiom of models of notes in bars."""
+    """How music is composed in bar tokens."""
 
     infill = "musictx.songs.infill:compose"
     prefix = staticmethod(bar_codec.control_prefix)
     tokenizer: BarTokenizer
 
     def plan(self, bundle: Bundle, options: Mapping[str, Any]) -> Plan:
-        programs, blank = None, blank_piece(options.get("tempo", BPM))
+        programs, blank = None, bars.blank_piece(options.get("tempo", BPM))
         default = "4/4" if "loop" in options else None  # a loop has whole bars
         text = options.get("meter", default)
         if text is not None:
             meter = meter_of(text)
-            if not is_writable(*meter):
+            if not bars.can_encode_meter(*meter):
+                whole_notes = bars.LONGEST_BAR / (4 * STEPS_PER_QUARTER)
                 raise UserError(
-                    f"meter={text}: expected at most {NUMERATORS} beats in a bar, and bars of "
-                    f"at most {LONGEST_BAR / (4 * STEPS_PER_QUARTER):g} whole notes"
+                    f"meter={text}: expected at most {bars.MAX_NUMERATOR} beats in a bar, and bars "
+                    f"of at most {whole_notes:g} whole notes"
                 )
             blank = replace(blank, meters=np.array([(0.0, *meter)], METER))
         if "instruments" in options:
@@ -92,9 +73,9 @@ class BarIdiom(Idiom):
         request: GenerateConfig,
         is_restricted: bool,
     ) -> Callable[..., Sample] | None:
-        """As in the base class. Forms are composed by :func:`.form.piece`, loops to drawn chords
-        (:func:`.new_piece`), and so are other new pieces if the model has control tokens and
-        ensembles, unless ``end=model`` or ``tokens`` is set or ``is_restricted``."""
+        """As in the base class. Forms are composed by :func:`.form.piece`, loops by
+        :func:`.new_piece`. So are other new pieces if the model has control tokens and ensembles,
+        unless ``end=model`` or ``tokens`` is set or ``is_restricted``."""
         if is_restricted and (request.form is not None or request.loop):
             option = "loop=true" if request.form is None else f"form={request.form}"
             raise UserError(f"{option}: expected no penalties or processors with it")
@@ -115,15 +96,15 @@ class BarIdiom(Idiom):
     def choose_parts(self, region: Region) -> Primer:
         """As in the base class. With habits, the instruments of a new piece whose plan names none
         are an ensemble of the corpus (:func:`.draw_ensemble`)."""
-        primer, stats = region.primer, region.stats
-        plan, ensembles, habits = primer.plan, stats.ensembles, region.sampling.habits
-        if len(primer.ids) or plan.parts is not None or not ensembles or not habits:
+        primer, ensembles = region.primer, region.stats.ensembles
+        is_open = not len(primer.ids) and primer.plan.parts is None
+        if not (is_open and ensembles and region.sampling.habits):
             return primer
         programs = draw_ensemble(ensembles, np.random.default_rng([*region.seed]))
-        return replace(primer, plan=replace(plan, parts=tuple(programs)))
+        return replace(primer, plan=replace(primer.plan, parts=tuple(programs)))
 
     def with_defaults(self, request: GenerateConfig, primers: Sequence[Primer]) -> GenerateConfig:
-        """As in the base class; continuations come to a close (:meth:`closing_bar`), and the
+        """As in the base class, but continuations come to a close (:meth:`closing_bar`), and the
         default of ``sampling.top_p`` is :data:`BARS_TOP_P`."""
         is_continued = all(len(primer.ids) for primer in primers)
         if request.end is None and request.tokens is None and is_continued:
@@ -139,8 +120,8 @@ class BarIdiom(Idiom):
         return of_sampling(sampling, self.tokenizer.vocabulary, self.top_p, default)
 
     def closing_bar(self, request: GenerateConfig, primer: Primer) -> ClosingBar | None:
-        """As in the base class: that of :func:`.new_pieces.closing_bar` for a continuation with a
-        natural end, unless ``tokens`` is set."""
+        """:func:`.new_pieces.closing_bar` for a continuation with ``end=natural``, unless
+        ``tokens`` is set."""
         if request.end != "natural" or request.tokens is not None or not len(primer.ids):
             return None
         return closing_bar(request, self.tokenizer, primer)
@@ -149,21 +130,20 @@ class BarIdiom(Idiom):
         """Yield the ids of empty bars like the last one, until the caller has advanced ``state`` to
         the time ``until``, in seconds."""
         vocabulary = self.tokenizer.vocabulary
-        *line, _ = by_bar(ids, vocabulary)[-1][0].tolist()
+        *line, _ = split_bars(ids, vocabulary)[-1][0].tolist()
         while state.seconds < until - 1e-6:
             yield from (*line, vocabulary.id("place"))  # place 0: these bars do not end early
 
     def without_bar_line(self, primer: Primer) -> Primer:
-        """``primer`` without a bar line at its end: the model is to choose the earlier bar that the
-        line names as repeated. The line of an empty bar only copies the distance before it."""
+        """``primer`` without a bar line at its end, since the model is to choose which bar repeats:
+        the line of an empty bar only copies the distance of the line before it."""
         last = len(primer.ids) - FIELDS_PER_NOTE
         is_line = last > 0 and primer.ids[last] == self.tokenizer.vocabulary.id("bar")
         return replace(primer, ids=primer.ids[:last]) if is_line else primer
 
     def pitch_penalties(self, region: Region) -> list[RowPenalty]:
-        """Limit new notes to the parts of the primer or, for a new piece, of its plan or else the
-        corpus, and to the pitches that ``region.sampling`` allows. With habits, limit each part to
-        its habit (:meth:`_habits`), too."""
+        """As in the base class. New notes are also limited to the parts of the primer or, in a new
+        piece, of its plan or else the corpus, and with habits to those of :meth:`_habits`."""
         habits, sampling = self._habits(region.primer, region.stats), region.sampling
         if not sampling.habits:
             habits = dict.fromkeys(habits, NO_LIMITS)
@@ -182,18 +162,19 @@ class BarIdiom(Idiom):
         return [penalty]
 
     def _habits(self, primer: Primer, stats: CorpusStats) -> dict[int, Habit]:
-        """Part -> its habit. In a new piece it is that of the corpus. In a continuation polyphony
-        and pitch range are those of the corpus, extended by those of the primer; in a few seconds
-        a part begins at most as many notes as in the densest seconds of the primer, or as are
-        usual in the corpus."""
+        """{part: its habit}. In a new piece it is that of the corpus. In a continuation polyphony
+        and pitch range include those of the corpus and of the primer, and the most notes in
+        ``WINDOW_SECONDS`` are the most in the primer, or the usual number of the corpus if that is
+        greater."""
         usual = stats.parts
         if not len(primer.ids):
             programs = primer.plan.parts or stats.instruments or range(DRUMS + 1)
             return {part: usual.get(part, NO_LIMITS) for part in programs}
         habits = {}
-        for part, notes in parts_of(primer.notes).items():
-            in_primer = habit([notes_at_onsets(notes)], [notes["pitch"]], [0.0])
-            in_corpus, onsets = usual.get(part, NO_LIMITS), densest(notes, WINDOW_SECONDS)
+        for part, notes in statistics.parts_of(primer.notes).items():
+            counts, onsets = statistics.notes_at_onsets(notes), densest(notes, WINDOW_SECONDS)
+            in_primer = statistics.measure_habit([counts], [notes["pitch"]], [0.0])
+            in_corpus = usual.get(part, NO_LIMITS)
             habits[part] = Habit(
                 max(in_primer.voices, in_corpus.voices),
                 min(in_primer.low, in_corpus.low),
@@ -203,35 +184,46 @@ class BarIdiom(Idiom):
         return habits
 
     def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:
-        """As in the base class. A continuation of a primer that ended with a bar line first
-        writes such a line (:meth:`without_bar_line`). A new piece keeps to the meter of its plan,
-        and parts keep playing (:meth:`_keep_playing`). With habits, sections and bars are repeated,
+        """As in the base class. A continuation begins with the bar line that
+        :meth:`without_bar_line` took from its primer. A new piece keeps the meter of its plan, and
+        parts keep playing (:meth:`_keep_playing`). With habits, sections and bars are repeated,
         melodies repeat pitches as often as the corpus, and a new piece begins on the first beat."""
         vocabulary, primer = self.tokenizer.vocabulary, region.primer
         assert isinstance(state, BarState)
         sparse = self._keep_playing(region, state)
         if state.seconds < primer.seconds - 1e-6:
-            line = by_bar(primer.ids, vocabulary)[-1][0]
-            sparse.append(partial(first_bar_line, line=line, lines=state.lines + 1))
+            line = split_bars(primer.ids, vocabulary)[-1][0]
+            sparse.append(
+                partial(penalties.first_bar_line, line=line, line_count=state.line_count + 1)
+            )
         if region.sampling.habits:
             habits = self._habits(primer, region.stats)
             melodies = {p for p, h in habits.items() if h.voices == 1 and p not in (BASS, DRUMS)}
-            same = partial(same_pitch, parts=melodies, target=region.stats.repetition_rate)
-            sparse += [section_return, as_in_repeated_bar, same]
-            sparse += [] if len(primer.ids) else [on_first_beat]
-        meters = [one_meter(vocabulary, n, m) for _, n, m in primer.plan.score.meters.tolist()]
-        return [*meters, *super().penalties(region, state), summed(*sparse)]
+            same = partial(
+                penalties.same_pitch, parts=melodies, target=region.stats.repetition_rate
+            )
+            sparse += [penalties.section_return, penalties.as_in_repeated_bar, same]
+            if not len(primer.ids):
+                sparse.append(penalties.on_first_beat)
+        meters = [
+            penalties.one_meter(vocabulary, n, m) for _, n, m in primer.plan.score.meters.tolist()
+        ]
+        return [*meters, *super().penalties(region, state), penalties.sum_penalties(*sparse)]
 
     def feedback_penalties(self, region: Region) -> list[RowPenalty]:
         steer, chords = region.steering, self.tokenizer.chords
         if not (steer.targets or steer.usual_density):
             return []
-        return [summed(partial(bar_feedback, steering=steer, chords=chords))]
+        return [
+            penalties.sum_penalties(
+                partial(penalties.bar_feedback, steering=steer, has_chords=chords)
+            )
+        ]
 
     def _keep_playing(self, region: Region, state: BarState) -> list[SparsePenalty]:
-        """The penalty that keeps parts playing. In a new piece these are the planned parts, at a
-        lower density if that is requested. In a continuation, with habits and without a requested
-        density, they are the parts with :data:`FEWEST_NOTES` or more notes in the last seconds."""
+        """The penalty that keeps parts playing, if any: in a new piece the planned parts, at a
+        lower density if that is requested; in a continuation, with habits and without a requested
+        density, the parts with at least :data:`FEWEST_NOTES` notes in the last ``PART_SECONDS``."""
         primer, requested = region.primer, region.steering.targets.get("density")
         usual, share = dict[int, float](), PART_SHARE
         if not len(primer.ids):
@@ -240,9 +232,9 @@ class BarIdiom(Idiom):
             if requested is not None and (total := sum(usual.values())):
                 share *= min(requested / total, 1.0)
         elif region.sampling.habits and requested is None:
-            since = state.step - PART_SECONDS * PER_SECOND
+            since = state.step - PART_SECONDS * bars.STEPS_PER_SECOND
             count = {part: state.count_onsets(part, since) for part in state.onsets}
             usual = {p: n / PART_SECONDS for p, n in count.items() if n >= FEWEST_NOTES}
         rates = {part: share * density for part, density in usual.items()}
-        keep = partial(lacking_parts, rates=rates, from_start=not len(primer.ids))
+        keep = partial(penalties.lacking_parts, rates=rates, from_start=not len(primer.ids))
         return [keep] if rates else []

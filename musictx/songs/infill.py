@@ -1,4 +1,4 @@
-"""Infilling of songs, and accompaniments to a melody or to chords, by models with bar tokens: see
+"""Gaps, and accompaniments to a melody or chords, by models with bar tokens; see
 :mod:`musictx.apps.infill`."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from musictx.sampling.sample import Sample
 from musictx.songs import chord_sheet, drummers
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.bars import blank_piece
-from musictx.songs.chord_estimation import estimate_chords, search
+from musictx.songs.chord_estimation import estimate_chords, search_chords
 from musictx.songs.constants import LOUDNESS_RATIO
 from musictx.songs.infill_penalties import BASS
 from musictx.songs.lead_in import LeadIn
@@ -47,8 +47,8 @@ def compose(
     progress: Progress | None,
     on_event: OnEvent | None,
 ) -> Iterator[Sample]:
-    """Do what :func:`.compose_versions` does, with a model with bar tokens: compose to the chords
-    that the file names or the given notes imply, as a loop if ``request.loop``. In an accompaniment
+    """As :func:`.compose_versions`, with a model with bar tokens: compose to the chords that the
+    file names or the given notes imply, and with ``request.loop`` as a loop. In an accompaniment
     drums are composed after the other parts."""
     task = with_beats(bundle, task, request)
     named_parts, style = parts.find_parts(bundle, task.add), getattr(request, "style", None)
@@ -75,11 +75,11 @@ def compose(
         "on_event": None if loop else on_event,
         "take": layout and layout.notes,
     }
-    drums_only = [*named_parts.values()] == [DRUMS]  # they follow no chords, so none are written
+    is_drums_only = [*named_parts.values()] == [DRUMS]  # then no chords are written
     for version in compose_region(region, model_task, score, request, seed, **callbacks):
         if layout:
             version = version._replace(chords=layout.chords(version.chords))
-        sample = make_sample(bundle, chordless_task if drums_only else task, version)
+        sample = make_sample(bundle, chordless_task if is_drums_only else task, version)
         yield replace(sample, score=loop.with_end(sample.score)) if loop else sample
 
 
@@ -101,8 +101,8 @@ def _drums_last(
     """Compose versions of the other parts, then drums to each. If all were composed at once, the
     other parts would begin notes where the drummer strikes: a place is drawn before its part.
 
-    A requested density is divided by the usual densities; register and polyphony apply to the
-    other parts. Events are emitted when a version is finished."""
+    A requested density is divided among drums and other parts by their usual densities; register
+    and polyphony apply to the other parts. Events are emitted when a version is finished."""
     (drums,) = (name for name, part in named_parts.items() if part == DRUMS)
     names = [name for name in task.add if name != drums]
     usual = bundle.stats.parts
@@ -111,10 +111,10 @@ def _drums_last(
     pitched = replace(_with_density(request, 1 - share), add=",".join(names), style=None)
     drums_alone = _with_density(request, share)
     drums_alone = replace(drums_alone, add=drums, samples=1, register=None, polyphony=None)
-    composed: dict[str, float] = {}  # seconds of the drums, and of the other parts
+    composed: dict[str, float] = {}  # seconds of the drums, and of the others
 
-    def report(part: str, earlier: float, count: int, seconds: float) -> None:
-        composed[part] = earlier + seconds
+    def report(name: str, earlier: float, count: int, seconds: float) -> None:
+        composed[name] = earlier + seconds
         if progress is not None:
             progress(count, sum(composed.values()) / 2)
 
@@ -124,11 +124,8 @@ def _drums_last(
     for number, version in enumerate(versions):
         notes = version.score.notes
         new = notes[notes["track"] >= first]
-        given = replace(
-            task.given,
-            notes=np.concatenate([task.given.notes, new]),
-            markers=version.score.markers,
-        )
+        notes = np.concatenate([task.given.notes, new])
+        given = replace(task.given, notes=notes, markers=version.score.markers)
         drum_task = replace(task, score=version.score, given=given, add=(drums,))
         report_drums = partial(report, "drums", number * (task.end - task.begin))
         (sample,) = compose(
@@ -151,8 +148,8 @@ def _with_density(request: AccompanyConfig, share: float) -> AccompanyConfig:
 
 def _usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:
     """The usual density, register, loudness and polyphony of a melody with its accompaniment.
-    Without them as targets, the model writes short notes, as loud and as high as the melody. If the
-    given notes are a bass, there is no register: their accompaniment lies above them."""
+    Without these targets the model writes short notes, as loud and as high as the melody. If the
+    given notes are a bass, there is no target register, since their accompaniment is higher."""
     levels, notes = usual_levels(bundle, task), task.given.notes
     bass = bundle.stats.parts.get(BASS)
     if bass and len(notes) and np.median(notes["pitch"]) <= bass.high:
@@ -165,18 +162,19 @@ def _usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:
 
 
 def with_chords(task: Task) -> Task:
-    """``task`` with chords as markers, unless it is a gap or its given music has chord symbols: the
-    chords that the given notes imply if parts to add are named, else the best ones for a melody."""
+    """``task`` with chords as markers, unless it is a gap or its given music has chord symbols: if
+    parts to add are named, the chords that the given notes imply (:func:`.estimate_chords`), else
+    chords for a melody (:func:`.search`)."""
     given = task.given
     if task.is_gap or chord_changes(given):
         return task
-    chords = estimate_chords(given) if task.add else search(given)
+    chords = estimate_chords(given) if task.add else search_chords(given)
     return replace(task, given=chord_sheet.with_markers(given, chords))
 
 
 def under_chords(score: Score, request: AccompanyConfig, repairs: Counter[str] | None) -> Task:
     """The task of an accompaniment to the chords of ``request``, or else of ``score``, and to the
-    melody in ``score``, if it has notes (:func:`musictx.apps.tasks.melody_task`). ``repairs``: see
+    melody in ``score``, if it has notes (:func:`.melody_task`). ``repairs``: see
     :func:`musictx.apps.tasks.task_of`."""
     if request.chords is not None:
         chart, bars = _sheet(request.chords, repairs)
@@ -186,23 +184,24 @@ def under_chords(score: Score, request: AccompanyConfig, repairs: Counter[str] |
     if not len(score):
         add, track = requested_parts(request), request.melody_track
         require(track is None, "melody_track", track, "none without a melody")
-        clock = score.beats
-        end = clock.seconds(clock.bar_line(0.0, len(bars)))
-        given = replace(score, markers=chord_sheet.loop_markers(bars, clock, 0, len(bars)))
+        beats = score.beats
+        end = beats.seconds(beats.bar_line(0.0, len(bars)))
+        given = replace(score, markers=chord_sheet.loop_markers(bars, beats, 0, len(bars)))
         return Task(score, given, 0.0, end, False, (), add=add)
     task = melody_task(score, request).in_time()
-    clock = task.score.beats
-    first, last = clock.bar_at(task.begin), clock.bar_at(task.end, ends=True)
-    lines = np.diff([clock.bar_line(0.0, first - 1 + n) for n in range(3)])
-    first += lines[0] < lines[1] - 1e-6  # the sheet begins after a pick-up
+    beats = task.score.beats
+    first, last = beats.bar_at(task.begin), beats.bar_at(task.end, ends=True)
+    first_bar, second_bar = np.diff([beats.bar_line(0.0, first - 1 + n) for n in range(3)])
+    if first_bar < second_bar - 1e-6:  # the sheet begins after a pick-up
+        first += 1
     given = chord_sheet.without_chords(task.given)
-    given = chord_sheet.with_markers(given, chord_sheet.loop_markers(bars, clock, first - 1, last))
+    given = chord_sheet.with_markers(given, chord_sheet.loop_markers(bars, beats, first - 1, last))
     return replace(task, given=given)
 
 
 def _sheet(chords: str, repairs: Counter[str] | None) -> tuple[Score, list[chord_sheet.SheetBar]]:
-    """A Score without notes in the tempo and meters of ``chords``, and its bars. ``chords`` is a
-    chord sheet (4/4, default tempo), a link of iReal Pro or the name of a file."""
+    """A Score without notes in the tempo and meters of ``chords``, and the bars of the sheet.
+    ``chords`` is a chord sheet (4/4, default tempo), a link of iReal Pro or the name of a file."""
     path = Path(chords).expanduser()
     has_suffix = path.suffix.lower() in (*formats.SUFFIXES, *formats.CHORD_SUFFIXES)
     is_link = chords.lstrip().startswith("irealb")

@@ -1,7 +1,5 @@
-"""Penalties on new notes around given ones, in bars.
-
-They are sparse (:mod:`musictx.songs.penalties`), and their rows are
-:class:`~musictx.songs.bar_constraint.BarRow`.
+"""Penalties on new notes around given ones, in bars. They are sparse, as described in
+:mod:`musictx.songs.penalties`.
 """
 
 from __future__ import annotations
@@ -13,22 +11,13 @@ import numpy as np
 
 from musictx.chords import NONE, Chord
 from musictx.notes import DRUMS
-from musictx.songs.bar_codec import part_id
-from musictx.songs.bar_constraint import WINDOW, BarRow, steps_to_next
+from musictx.songs import constants
+from musictx.songs.bar_codec import LENGTH, TONE, part_id
+from musictx.songs.bar_constraint import WINDOW_STEPS, BarRow, steps_to_next
 from musictx.songs.bar_grammar import BarState, GroupKey
 from musictx.songs.bars import STEP_SECONDS
-from musictx.songs.constants import (
-    BAR_LINE_GAIN,
-    CLASH_PENALTY,
-    LEAP_PENALTY,
-    LOW_PITCH,
-    OVERHANG_PENALTY,
-    PART_SHARE,
-    ROOT_GAIN,
-    SLASH_GAIN,
-)
 from musictx.songs.drummers import Drummer
-from musictx.songs.penalties import Nats, copy_of, earlier_groups, favour_parts, thinner_chord
+from musictx.songs.penalties import Nats, earlier_groups, favour_copy, favour_parts, thinner_chord
 from musictx.tokens.stream import CHORD
 
 #: The program of a bass.
@@ -36,7 +25,7 @@ BASS = 33
 
 
 class Bass(NamedTuple):
-    """The part that acts as the bass: the notes of ``part`` from the pitch ``low`` to ``high``."""
+    """The notes that act as the bass: those of ``part`` from the pitch ``low`` to ``high``."""
 
     part: int = BASS
     low: int = 0
@@ -44,9 +33,9 @@ class Bass(NamedTuple):
 
 
 def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = ()) -> Nats:
-    """Favour what the drummer plays next, in bars as long as the drummer's (4/4); for regions of
-    drums alone. ``sections`` are the numbers of the bars that begin a section: the drummer plays an
-    opening in these bars, and a fill in the bars before them."""
+    """Favour what the drummer plays next, in regions of drums alone and in bars as long as the
+    drummer's (4/4). ``sections`` are the numbers of the bars that begin a section: the drummer
+    plays an opening in these bars, and a fill in the bars before them."""
     if row.bar + 1 in sections:
         drummer = drummer.closing
     elif row.bar in sections:
@@ -58,24 +47,22 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
     struck = [group.tone for group in groups if group.key[:2] == (place, DRUMS)]
     due = row.ids_toward_given()
     if not state.group:
-        nats, first = drummer.log_prob_silence(place, struck), row.state.ids["place"].start
+        log_probs, first = drummer.log_prob_silence(place, struck), state.ids["place"].start
         # Every new group is a stroke, so to choose a place is to choose that a stroke comes there.
-        hits = [
-            drummer.log_prob_hit(step, struck if step == place else ())
-            for step in range(place, steps)
-        ]
-        nats[place:-1] += hits
+        hits = [drummer.log_prob_hit(place, struck)]
+        hits += [drummer.log_prob_hit(step, ()) for step in range(place + 1, steps)]
+        log_probs[place:-1] += hits
         if due and first <= due[0] < first + steps:  # a given group may stand at this place
-            nats[due[0] - first] -= hits[due[0] - first - place]
-        yield slice(first, first + steps), -nats[:-1]
-        yield row.bar_end(), -nats[-1]
+            log_probs[due[0] - first] -= hits[due[0] - first - place]
+        yield slice(first, first + steps), -log_probs[:-1]
+        yield row.bar_end(), -log_probs[-1]
     elif len(state.group) == 1 and due:
         yield part_id(row.table, DRUMS), -drummer.log_prob_hit(place, struck)
-    elif len(state.group) == 2 and state.part == DRUMS:
-        yield row.state.ids["drum"], -drummer.log_prob_drum(place, struck)
+    elif state.at_tone and state.part == DRUMS:
+        yield state.ids["drum"], -drummer.log_prob_drum(place, struck)
 
 
-def at_chord(state: BarState) -> bool:
+def at_harmony_change(state: BarState) -> bool:
     """Whether a bar or a chord begins at the current place."""
     chord_key = (state.place, CHORD)
     return state.place == 0 or any(group.key[:2] == chord_key for group in state.bars[-1].groups)
@@ -83,21 +70,21 @@ def at_chord(state: BarState) -> bool:
 
 def on_root(row: BarRow, bass: Bass, slash: Mapping[int, int]) -> Nats:
     """Favour the root of the chord as the lowest note of the ``bass`` at a bar line or where a
-    chord begins, or the pitch class that ``slash`` requests at a step."""
+    chord begins. ``slash`` is {step: pitch class to favour instead}."""
     state = row.state
     if (
-        len(state.group) != 2
+        not state.at_tone
         or state.part != bass.part
-        or state.last[:2] == (state.place, bass.part)
+        or state.last_key[:2] == (state.place, bass.part)
     ):
         return
     is_slash = state.step in slash
-    if is_slash or (at_chord(state) and state.chord != NONE):
+    if is_slash or (at_harmony_change(state) and state.chord != NONE):
         pitches = row.table.values_in("pitch")
-        tones = pitches % 12 == slash.get(state.step, state.chord.root)
-        gain = SLASH_GAIN if is_slash else ROOT_GAIN
-        tones &= (pitches >= bass.low) & (pitches <= bass.high)
-        yield row.state.ids["pitch"], -gain * tones
+        gain = constants.SLASH_GAIN if is_slash else constants.ROOT_GAIN
+        is_root = pitches % 12 == slash.get(state.step, state.chord.root)
+        is_low = (pitches >= bass.low) & (pitches <= bass.high)
+        yield state.ids["pitch"], -gain * (is_root & is_low)
 
 
 class HarmonicFit:
@@ -105,8 +92,8 @@ class HarmonicFit:
 
     given     (n,) the given notes and chords of a piece (:data:`musictx.tokens.stream.STREAM_NOTE`)
     melodies  parts whose notes need not be tones of a given chord
-    bass      the part whose notes are also penalised if they last into a chord of which they are a
-              tone, but not the root
+    bass      notes that are also penalised if they last into a chord of which they are a tone, but
+              not the root
 
     A model of a few million parameters sustains some notes for seconds into the next chord, where
     songs end them, and writes more semitones against a melody than songs have (scripts/LOG.md).
@@ -124,39 +111,37 @@ class HarmonicFit:
 
     def __call__(self, row: BarRow) -> Nats:
         state, field = row.state, len(row.state.group)
-        if state.in_line or field not in (2, 3) or state.part in (CHORD, DRUMS):
+        if state.in_line or field not in (TONE, LENGTH) or state.part in (CHORD, DRUMS):
             return
-        kind = "pitch" if field == 2 else "length"
-        ids, values = row.state.ids[kind], row.table.values_in(kind)
         new_chords = CHORD in row.parts
-        if field == 2:
-            nats = self.clashes(state.step)[values % 12]
+        if field == TONE:
+            pitches = row.table.values_in("pitch")
+            nats = self.clashes(state.step)[pitches % 12]
             if not new_chords and state.chord != NONE and state.part not in self.melodies:
-                # Tones of a given chord may clash.
-                inside = np.isin(values % 12, [*state.chord.classes])
-                nats = np.where(inside, 0.0, nats + CLASH_PENALTY)
+                is_chord_tone = np.isin(pitches % 12, [*state.chord.classes])  # these may clash
+                nats = np.where(is_chord_tone, 0.0, nats + constants.CLASH_PENALTY)
+            yield state.ids["pitch"], nats
         else:
-            pitch, bass = state.value(2), self.bass
+            lengths, pitch, bass = row.table.values_in("length"), state.value(TONE), self.bass
             is_bass = bass is not None and state.part == bass.part and pitch <= bass.high
-            nats = self.lengths(pitch, state.step, values, new_chords, is_bass)
-        yield ids, nats
+            nats = self.lengths(pitch, state.step, lengths, new_chords, is_bass)
+            yield state.ids["length"], nats
 
     def clashes(self, step: int) -> np.ndarray:
-        """(12,) the nats for each pitch class of a note that begins at ``step``: those a semitone
-        from a given note that sounds there are penalised."""
+        """(12,) the nats for each pitch class of a note that begins at ``step``: a semitone from a
+        given note that sounds there is penalised."""
         notes, begin = self._notes, self._notes["start"]
         pitches = notes["pitch"][(begin <= step) & (step < begin + notes["length"])]
         nats = np.zeros(12)
-        nats[np.concatenate([pitches - 1, pitches + 1]) % 12] = CLASH_PENALTY
+        nats[np.concatenate([pitches - 1, pitches + 1]) % 12] = constants.CLASH_PENALTY
         return nats
 
     def lengths(
-        self, pitch: int, step: int, lengths: np.ndarray, new_chords: bool, is_bass: bool = False
+        self, pitch: int, step: int, lengths: np.ndarray, new_chords: bool, is_bass: bool
     ) -> np.ndarray:
-        """(n,) the nats for each of ``lengths``, in steps, of a note of ``pitch`` that begins at
-        ``step``. Those that last into a chord of which the note is not a tone (with ``is_bass``,
-        not the root) are penalised and, with ``new_chords``, those that last into a given note
-        a semitone away."""
+        """(n,) the nats for each of ``lengths`` (n,), in steps, of a note of ``pitch`` that begins
+        at ``step``. A note is penalised if it lasts into a chord of which it is not a tone (with
+        ``is_bass``: not the root) or, with ``new_chords``, into a given note a semitone away."""
         pitch_class = pitch % 12
         foreign = [
             start
@@ -164,68 +149,74 @@ class HarmonicFit:
             if pitch_class not in ([chord.root] if is_bass else chord.classes)
         ]
         # A bass begins chords (bass_on_bar_line), which it cannot while another note sounds.
-        penalty = BAR_LINE_GAIN if is_bass and self.bass == Bass() else OVERHANG_PENALTY
+        penalty = (
+            constants.BAR_LINE_GAIN
+            if is_bass and self.bass == Bass()
+            else constants.OVERHANG_PENALTY
+        )
         nats = penalty * (lengths > steps_to_next(np.array(foreign, np.int64), step))
         if new_chords:
             clashing = self._notes[np.isin((self._notes["pitch"] - pitch) % 12, (1, 11))]
-            nats = np.maximum(
-                nats, OVERHANG_PENALTY * (lengths > steps_to_next(clashing["start"], step))
-            )
+            lasts_into_clash = lengths > steps_to_next(clashing["start"], step)
+            nats = np.maximum(nats, constants.OVERHANG_PENALTY * lasts_into_clash)
         return nats
 
 
 def over_tune(row: BarRow, parts: Collection[int], tune: np.ndarray) -> Nats:
-    """Penalise notes of ``parts`` above the highest note of ``tune``, (n,) given notes, that sounds
-    at the current place or, in a rest, next: they would cover it. In a chord that has reached this
-    pitch, a further note is penalised, since it would be higher."""
+    """Penalise notes of ``parts`` above the highest note of ``tune`` (n,), given notes, that sounds
+    at the current place or, in a rest, next: they would cover it. If the last note of a chord has
+    reached this pitch, any further note is penalised, since it would be higher."""
     state, step = row.state, row.state.step
     remaining = tune[tune["start"] + tune["length"] > step]
     if not len(remaining):
         return
     top = remaining["pitch"][remaining["start"] <= max(step, remaining["start"].min())].max()
-    if len(state.group) == 2 and state.part in parts:
-        yield state.ids["pitch"], CLASH_PENALTY * (row.table.values_in("pitch") > top)
-    elif len(state.group) < 2 and state.last[1] in parts and state.last[2] >= top:
-        yield from thinner_chord(row, CLASH_PENALTY)
+    _, last_part, last_tone = state.last_key
+    if state.at_tone and state.part in parts:
+        yield state.ids["pitch"], constants.CLASH_PENALTY * (row.table.values_in("pitch") > top)
+    elif len(state.group) < TONE and last_part in parts and last_tone >= top:
+        yield from thinner_chord(row, constants.CLASH_PENALTY)
 
 
-def low_thirds(row: BarRow) -> Nats:
+def low_intervals(row: BarRow) -> Nats:
     """Penalise pitches less than a fourth from a sounding note, given or new, if the lower of the
-    two is below :data:`LOW_PITCH`: these intervals are muddy, and songs avoid them."""
+    two is below ``LOW_PITCH``: these intervals are muddy, and songs avoid them."""
     state = row.state
-    if state.in_line or len(state.group) != 2 or state.part in (CHORD, DRUMS):
+    if not state.at_tone or state.part in (CHORD, DRUMS):
         return
     pitches = row.table.values_in("pitch")
     nats = np.zeros(len(pitches))
-    for part in state.ends.keys() - {CHORD, DRUMS}:
-        for _, other in state.sounding_at(part, state.step):
+    for program in state.ends:
+        for _, other in state.sounding_at(program, state.step):
             is_close = (abs(pitches - other) < 5) & (pitches != other)
-            nats[is_close & (np.minimum(pitches, other) < LOW_PITCH)] = CLASH_PENALTY
+            nats[is_close & (np.minimum(pitches, other) < constants.LOW_PITCH)] = (
+                constants.CLASH_PENALTY
+            )
     yield state.ids["pitch"], nats
 
 
 def lead_into(row: BarRow, following: Mapping[int, tuple[int, int]]) -> Nats:
     """Penalise pitches by their distance from the next given note of their part, within a bar
-    before that note: :data:`LEAP_PENALTY` nats per semitone, less the earlier they are.
-    ``following``: part -> (step, pitch) of its next given note."""
+    before that note: ``LEAP_PENALTY`` nats per semitone, and less the earlier they are.
+    ``following`` is {part: (step, pitch) of its next given note}."""
     state = row.state
-    if state.in_line or len(state.group) != 2 or state.part not in following:
+    if not state.at_tone or state.part not in following:
         return
     step, pitch = following[state.part]
     nearness = 1 - (step - state.step) / state.bars[-1].steps
     if nearness > 0:
         leaps = np.abs(row.table.values_in("pitch") - pitch)
-        yield state.ids["pitch"], LEAP_PENALTY * nearness * leaps
+        yield state.ids["pitch"], constants.LEAP_PENALTY * nearness * leaps
 
 
 def filling_parts(row: BarRow) -> Nats:
-    """Favour notes of parts that have fewer than :data:`PART_SHARE` of their usual notes."""
+    """Favour notes of parts that have less than the share ``PART_SHARE`` of their usual notes."""
     step = row.state.step
     if len(row.state.group) > 1:
         return
-    since = max(row.since, step - WINDOW)
+    since = max(row.first_step, step - WINDOW_STEPS)
     targets = {
-        part: PART_SHARE * habit.density * STEP_SECONDS * (step - since)
+        part: constants.PART_SHARE * habit.density * STEP_SECONDS * (step - since)
         for part, habit in row.new.habits.items()
         if part in row.parts and not row.is_full(part, step)
     }
@@ -236,26 +227,25 @@ def filling_parts(row: BarRow) -> Nats:
             yield row.ids_toward_given()[0], -nats  # only a given note may come at that place
 
 
-def bass_on_bar_line(row: BarRow, slash: Mapping[int, int]) -> Nats:
-    """Favour a new note of the bass at bar lines, where chords begin, and at steps of ``slash``."""
+def bass_on_bar_line(row: BarRow, slash: Collection[int]) -> Nats:
+    """Favour a new note of the bass at bar lines, where chords begin, and at the steps
+    ``slash``."""
     state, place = row.state, row.state.place
-    if BASS not in row.new.habits or len(state.group) > 1 or state.last[:2] >= (place, BASS):
+    if BASS not in row.new.habits or len(state.group) > 1 or state.last_key[:2] >= (place, BASS):
         return
-    if (at_chord(state) or state.step in slash) and BASS in row.parts_at(place):
-        yield (
-            (part_id(row.table, BASS) if state.group else state.ids["place"].start + place),
-            -BAR_LINE_GAIN,
-        )
+    if (at_harmony_change(state) or state.step in slash) and BASS in row.parts_at(place):
+        token = part_id(row.table, BASS) if state.group else state.ids["place"].start + place
+        yield token, -constants.BAR_LINE_GAIN
 
 
 def as_in_earlier_bar(
     row: BarRow, back: np.ndarray, same_rhythm: bool, melodies: Collection[int]
 ) -> Nats:
     """Favour a copy of the bar ``back[row.bar]`` bars before the current one. If that number is 0,
-    with ``same_rhythm``, favour the rhythm of the previous bar, but not of ``melodies``, nor of the
-    given notes of that bar if it was composed from its beginning."""
+    with ``same_rhythm``, favour the rhythm of the previous bar without ``melodies``, and without
+    its given notes if the region includes its bar line."""
     if distance := int(back[row.bar]):
-        yield from copy_of(row, earlier_groups(row.state, distance), fields=3)
+        yield from favour_copy(row, earlier_groups(row.state, distance), fields=3)
     elif same_rhythm:
         previous = row.bar - 1
         is_new = row.given.lines[previous] >= row.new.begin
@@ -265,15 +255,15 @@ def as_in_earlier_bar(
             for group in earlier_groups(row.state, 1)
             if group.part not in melodies and group not in given
         ]
-        yield from copy_of(row, rhythm, fields=2)
+        yield from favour_copy(row, rhythm, fields=2)
 
 
 def unlike_other_version(row: BarRow, notes: Collection[tuple[int, GroupKey]], nats: float) -> Nats:
     """Penalise by ``nats`` the ``notes`` (bar, key) of another version."""
     state = row.state
-    if len(state.group) != 2 or state.in_line:
+    if not state.at_tone:
         return
-    kind = state.kind(2)
+    kind = state.kind(TONE)
     for token, tone in enumerate(row.table.values_in(kind).tolist(), state.ids[kind].start):
         if (row.bar, (state.place, state.part, tone)) in notes:
             yield token, nats

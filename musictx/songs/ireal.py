@@ -1,8 +1,8 @@
 """Charts of iReal Pro: ``irealb://`` and ``irealbook://`` links -> bars of chords.
 
-A link holds title, composer, style, key and chart, separated by "=". Links of the newer kind,
-``irealb://``, also hold a tempo, and their chart is shuffled in blocks of fifty characters. A chart
-is a sequence of cells: a chord fills one, a space holds it for another, a comma fills none.
+A link has a title, composer, style, key and chart, separated by "=". Links of the newer kind,
+``irealb://``, also have a tempo, and their chart is shuffled in blocks of fifty characters. A chart
+is a sequence of cells: a chord takes one, a space prolongs it by another, a comma takes none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TOKENS = re.compile(
     r"\*(?P<section>[A-Za-z])|T(?P<meter>\d\d)|N(?P<ending>\d)|<(?P<words>[^>]*)>|\([^)]*\)|"
     r"(?P<chord>[A-GW][#b]?(?:sus|alt|add|[-+^oh0-9#b])*(?:/[A-G][#b]?)?)|(?P<sign>[^,])"
 )
-#: What follows a bar line within an ending that leads back and precedes another ending.
+#: What follows a bar line in an ending that leads back to the repeat, if another ending follows.
 _LEADS_BACK = re.compile(r"[^{}N]*\}[^A-GW{}]*N\d")
 
 
@@ -42,9 +42,9 @@ class ChartBar(NamedTuple):
 def chart(
     text: str, headings: dict[str, str], repeats: bool, repairs: Counter[str]
 ) -> list[ChartBar]:
-    """The bars of the first song in ``text``, in the order in which they are played, or, with
-    ``repeats=False``, in written order. Its title, composer, key and tempo are added to
-    ``headings``, and what is left out is counted in ``repairs``."""
+    """The bars of the first song in ``text``, in the order of playing or, with ``repeats=False``,
+    as written. Its title, composer, key and tempo are added to ``headings``, and what is left out
+    is counted in ``repairs``."""
     links = [groups[:2] if groups[1] else groups[2:] for groups in LINK.findall(text)]
     kind, fields = links[0][0], unquote(html.unescape(links[0][1])).split("=")
     place = next((n for n, field in enumerate(fields) if field.startswith(_SHUFFLED)), None)
@@ -54,7 +54,8 @@ def chart(
     else:
         music = _unshuffle(fields[place].removeprefix(_SHUFFLED))
         others = sum(field.startswith(_SHUFFLED) for field in fields[place + 1 :])
-    repairs["songs after the first"] += others + len(links) - 1
+    if others := others + len(links) - 1:
+        repairs["songs after the first"] += others
     headings |= {"title": fields[0], "composer": fields[1] if place > 1 else ""}
     headings["key"] = fields[place - 2] if place > 1 else ""
     if kind == "b":
@@ -70,8 +71,8 @@ def chart(
 
 
 def chord_of(word: str, repairs: Counter[str]) -> str:
-    """The name of a chord symbol; of the nearest triad if its kind is unsupported; "" for other
-    words. ``repairs`` counts the nearest triads and the other words."""
+    """The name of a chord symbol, or of the nearest triad if its kind is unsupported; "" for other
+    words. Nearest triads and other words are counted in ``repairs``."""
     if chord := name_of(word):
         return chord
     chord = triad_name(word)
@@ -102,8 +103,8 @@ def _bars(music: str, repairs: Counter[str]) -> tuple[list[ChartBar], list[Repea
     cells: SheetBar = []
     signs, meter, section, symbol = RepeatSigns(), (4, 4), "", ""
     ending: tuple[int, ...] = ()
-    copies_last = False  # this bar repeats the bar before
-    copies = 0  # this bar and so many - 1 after it repeat the bar two bars before
+    copies_last = False  # whether this bar repeats the previous one
+    copies = 0  # the number of bars from this one on that each repeat the bar two bars before
 
     def close() -> None:
         nonlocal cells, signs, section, copies_last, copies
@@ -128,11 +129,12 @@ def _bars(music: str, repairs: Counter[str]) -> tuple[list[ChartBar], list[Repea
         elif kind == "words":
             signs = _with_direction(signs, text.lower())
         elif kind == "chord":
-            # W: the chord before, over another bass
+            # W: the previous chord, over another bass
             symbol = symbol.partition("/")[0] + text[1:] if text[0] == "W" else text
             cells.append(chord_of(symbol, repairs))
         elif text in (" ", "p"):
-            cells += [""] * bool(cells)
+            if cells:
+                cells.append("")
         elif text == "n":
             cells.append("N")
         elif text == "x" and bars:
@@ -146,7 +148,7 @@ def _bars(music: str, repairs: Counter[str]) -> tuple[list[ChartBar], list[Repea
                 signs = signs._replace(coda=("",))
             elif any(cells) or copies_last or not bars:
                 signs = signs._replace(to_coda=("",))
-            else:  # at the beginning of a bar the sign belongs to the bar before
+            else:  # at the beginning of a bar the sign belongs to the previous bar
                 all_signs[-1] = all_signs[-1]._replace(to_coda=("",))
         elif text in tuple("|[]{}Z"):
             if text == "}":

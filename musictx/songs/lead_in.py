@@ -1,8 +1,7 @@
-"""The lead-in of an accompaniment: its first bars are composed twice, and only the second time is
-kept.
+"""The lead-in of an accompaniment: its first bars are composed twice; the first take is left out.
 
-Nothing precedes the first bar that a model composes, so the model makes this bar denser and higher
-than songs do ("accompaniments with a lead-in" in scripts/LOG.md).
+Nothing precedes the first bar that a model composes, so this bar becomes denser and higher than in
+songs ("accompaniments with a lead-in" in scripts/LOG.md).
 """
 
 from __future__ import annotations
@@ -27,18 +26,19 @@ class LeadIn:
     """
 
     def __init__(self, task: Task, begin: float) -> None:
-        self.task, clock = task, task.score.beats
-        first, last = clock.bar_at(begin) - 1, clock.bar_at(task.end, ends=True)
-        lines = first, min(first + LEAD_IN_BARS, last)
-        self.bars = lines[1] - lines[0]
-        self.begin, stop = (clock.seconds(clock.bar_line(0.0, line)) for line in lines)
-        self.seconds = stop - self.begin
+        self.task, beats = task, task.score.beats
+        first, last = beats.bar_at(begin) - 1, beats.bar_at(task.end, ends=True)
+        self.bars = min(LEAD_IN_BARS, last - first)
+        self.begin = beats.seconds(beats.bar_line(0.0, first))
+        self.seconds = beats.seconds(beats.bar_line(0.0, first + self.bars)) - self.begin
 
     def model_task(self) -> Task:
         """The task for the model: the first bars of the task, then all of it."""
         task, stop = self.task, self.begin + self.seconds
         score, given = (
-            join(passage(music, self.begin, stop), passage(music, self.begin), self.seconds)
+            join_scores(
+                cut_passage(music, self.begin, stop), cut_passage(music, self.begin), self.seconds
+            )
             for music in (task.score, task.given)
         )
         begin, end = task.begin - self.begin, task.end - self.begin + self.seconds
@@ -60,22 +60,22 @@ class LeadIn:
         return [(time + self.begin - self.seconds, name) for time, name in chords if time >= end]
 
 
-def passage(score: Score, begin: float, end: float = np.inf) -> Score:
+def cut_passage(score: Score, begin: float, end: float = np.inf) -> Score:
     """``score`` from ``begin`` to ``end``, in seconds, as a separate piece: the notes that begin
     there, cut off at ``end``, and the tempo, meter and key in force."""
-    inside: dict[str, Any] = {
-        name: (rows := getattr(score, name))[rows["time"] < end - 1e-6]
-        for name in ("pedals", *MARKS)
+    begin_line, end_line = begin - 1e-6, end - 1e-6
+    columns: dict[str, Any] = {
+        name: (rows := getattr(score, name))[rows["time"] < end_line] for name in MARKS
     }
-    notes = until(score, end - 1e-6).notes
-    inside["notes"] = notes[notes["start"] >= begin - 1e-6]
-    inside["pedals"] = inside["pedals"][inside["pedals"]["time"] >= begin - 1e-6]
-    markers = tuple(mark for mark in score.markers if begin - 1e-6 <= mark[0] < end - 1e-6)
-    return replace(score, markers=markers, fermatas=(), lyrics=(), **inside).shifted(-begin)
+    notes, pedals = until(score, end_line).notes, score.pedals
+    columns["notes"] = notes[notes["start"] >= begin_line]
+    columns["pedals"] = pedals[(pedals["time"] >= begin_line) & (pedals["time"] < end_line)]
+    markers = tuple(mark for mark in score.markers if begin_line <= mark[0] < end_line)
+    return replace(score, markers=markers, fermatas=(), lyrics=(), **columns).shifted(-begin)
 
 
-def join(first: Score, second: Score, seconds: float) -> Score:
-    """The piece ``first``, and from ``seconds`` on the piece ``second``."""
+def join_scores(first: Score, second: Score, seconds: float) -> Score:
+    """The piece ``first``, followed by ``second`` from ``seconds`` on."""
     second = second.shifted(seconds)
     columns: dict[str, Any] = {
         name: np.concatenate([getattr(first, name), getattr(second, name)])

@@ -1,7 +1,7 @@
 """``loop=true``: music whose end leads to its beginning.
 
-A gap is composed as it sounds when the loop is played: with the given music before it, and once
-more after it. An accompaniment is composed to two passes of the loop, and the second pass is kept.
+A gap is composed as the loop sounds when played: with all given music before it, and once more
+after it. An accompaniment is composed to two passes of the loop, and the second pass is kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from musictx.errors import UserError
 from musictx.midi.document import shorten
 from musictx.notes import Score
 from musictx.sampling.constants import OVERLAP_QUARTERS
-from musictx.songs.lead_in import join, passage
+from musictx.songs.lead_in import cut_passage, join_scores
 
 #: The marker at the end of a loop.
 LOOP_END = "loop end"
@@ -36,25 +36,25 @@ class Loop:
     def __init__(self, task: Task) -> None:
         if task.score.pulse is not None:
             raise UserError("loop=true: expected music on the beats of its tempo marks")
-        self.task, clock = task, task.score.beats
-        last, end = (clock.quarters(time) for time in (task.score.duration, task.end))
-        stop = last if not task.is_gap and len(task.score) else max(last, end)
-        ends = [time for time, text in task.score.markers if text == LOOP_END]
-        line = clock.bar_line(max(stop - OVERLAP_QUARTERS, 0.0))
-        self.seconds = ends[-1] if ends else clock.seconds(line)
+        self.task, beats = task, task.score.beats
+        last, task_end = beats.quarters(task.score.duration), beats.quarters(task.end)
+        end = max(last, task_end) if task.is_gap or not len(task.score) else last
+        marked_ends = [time for time, text in task.score.markers if text == LOOP_END]
+        line = beats.bar_line(max(end - OVERLAP_QUARTERS, 0.0))
+        self.seconds = marked_ends[-1] if marked_ends else beats.seconds(line)
         self.rotation = 0.0
         if task.is_gap:
-            self.rotation = clock.seconds(clock.bar_line(end - 1e-6)) % self.seconds
+            self.rotation = beats.seconds(beats.bar_line(task_end - 1e-6)) % self.seconds
 
     def model_task(self) -> Task:
         """The task for the model: the loop, then its repetition."""
-        task, begin, stop = self.task, self.task.begin, 2 * self.seconds
+        task = self.task
+        begin, end, repeated = task.begin, 2 * self.seconds, self.seconds
         if task.is_gap:
-            begin = (begin - self.rotation) % self.seconds
-            stop = begin + task.end - task.begin
-        repeated = begin if task.is_gap else self.seconds
+            begin = repeated = (task.begin - self.rotation) % self.seconds
+            end = begin + task.end - task.begin
         score, given = (self._repeat(music, repeated) for music in (task.score, task.given))
-        return replace(task, score=score, given=given, begin=begin, end=stop)
+        return replace(task, score=score, given=given, begin=begin, end=end)
 
     def notes(self, new: np.ndarray) -> np.ndarray:
         """The ``new`` notes of the model's task at their times in the loop, cut off at its end."""
@@ -82,8 +82,8 @@ class Loop:
     def _repeat(self, score: Score, seconds: float) -> Score:
         """``score`` rotated by :attr:`rotation`, then the first ``seconds`` of that once more."""
         length, rotation = self.seconds, self.rotation
-        first, second = passage(score, rotation, length), passage(score, 0.0, rotation)
-        loop = join(first, second, length - rotation)
+        first, second = cut_passage(score, rotation, length), cut_passage(score, 0.0, rotation)
+        loop = join_scores(first, second, length - rotation)
         ends = ((length, LOOP_END), (length + seconds, LOOP_END))
-        piece = join(loop, passage(loop, 0.0, seconds), length)
+        piece = join_scores(loop, cut_passage(loop, 0.0, seconds), length)
         return replace(piece, markers=tuple(sorted([*piece.markers, *ends])))

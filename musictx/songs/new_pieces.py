@@ -1,6 +1,6 @@
-"""New pieces in bars. First the bars that repeat earlier bars are drawn, then the chords; then the
-parts of an ensemble are composed to these. A piece, or a continuation with a natural end, closes
-with a bar in which all parts hold a chord."""
+"""New pieces in bars. First the bars that repeat earlier bars are chosen at random, then chords;
+then the parts of an ensemble are composed over these chords. A piece, or a continuation with a
+natural end, closes with a bar in which all parts hold a chord."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from musictx.sampling.idiom import Idiom
 from musictx.sampling.penalties import pitch_classes, pitch_set
 from musictx.sampling.primer import NO_PRIMER, Plan, Primer
 from musictx.sampling.sample import Sample
-from musictx.songs.chord_estimation import draw, draw_repeats, tonic
+from musictx.songs.chord_estimation import draw_chords, draw_repeats, tonic_triad
 from musictx.songs.chord_sheet import with_markers
 from musictx.songs.constants import LOW_PITCH
 from musictx.songs.drummers import KINDS
@@ -44,72 +44,81 @@ def new_piece(
     on_event: Callable[[Event], None] | None = None,
 ) -> Sample:
     """Compose a new piece of ``request.bars`` or ``request.seconds``, the shorter one if both are
-    set, in the tempo and meter of ``plan``. No note lasts beyond its end. Unless it is a loop or
-    ``end=cut``, a piece of two bars or more closes with its last whole bar (:func:`closing`).
+    set, or else of :data:`USUAL_SECONDS`, in the tempo and meter of ``plan``. No note lasts beyond
+    its end. Unless it is a loop or ``end=cut``, the last whole bar of a piece of two bars or more
+    is a held chord (:func:`closing`).
 
     progress  called with the seconds composed so far
     on_event  called whenever a note begins or ends
     """
     pitches = pitch_set(request.sampling, NO_PRIMER, bundle.tokenizer)  # raises for key=auto
-    random, clock = np.random.default_rng([*seed]), plan.score.beats
-    primer, end = Primer(plan=plan), USUAL_SECONDS
+    rng, beats = np.random.default_rng([*seed]), plan.score.beats
+    primer, piece_end = Primer(plan=plan), USUAL_SECONDS
     if (ids_end := end_time(request, bundle.tokenizer, primer)) is not None:
-        end = float(primer.clock(bundle.tokenizer).seconds(ids_end))
-    bars = clock.bar_at(end + 1e-6) - 1  # complete bars
+        piece_end = float(primer.clock(bundle.tokenizer).seconds(ids_end))
+    bars = beats.bar_at(piece_end + 1e-6) - 1  # complete bars
     closes = bars > 1 and request.end != "cut" and not request.loop
     if closes:
-        end, stop = (clock.seconds(clock.bar_line(0.0, bars - n)) for n in (1, 0))
+        composed_end = beats.seconds(beats.bar_line(0.0, bars - 1))  # the closing bar begins there
+        piece_end = beats.seconds(beats.bar_line(0.0, bars))
     else:
-        bars, stop = clock.bar_at(end, ends=True), end
-    repeats = [] if request.loop else draw_repeats(bars, random)
-    # For a closing bar the last chord is drawn for the first half of that bar.
-    quarters = clock.quarters(end) + closes / 8
+        bars, composed_end = beats.bar_at(piece_end, ends=True), piece_end
+    repeats = [] if request.loop else draw_repeats(bars, rng)
+    quarters = beats.quarters(composed_end)
+    if closes:
+        quarters += 0.125  # into the closing bar, so that a chord is drawn for it
     top_p = Idiom.top_p if request.sampling.top_p is None else request.sampling.top_p
-    chords = draw(clock, quarters, random, _key(request), repeats, top_p=top_p, closes=closes)
+    chords = draw_chords(
+        beats, quarters, rng, _major_key(request), repeats, top_p=top_p, closes=closes
+    )
     chart = with_markers(plan.score, chords)
-    names = _instruments(bundle, request, random)
-    task = Task(chart, chart, 0.0, end, is_gap=False, tracks=(), add=names, repeats=(*repeats,))
+    names = _instruments(bundle, request, rng)
+    task = Task(
+        chart, chart, 0.0, composed_end, is_gap=False, tracks=(), add=names, repeats=(*repeats,)
+    )
     (sample,) = infill.compose_versions(
         bundle,
         task,
         AccompanyConfig(**shared_options(request), add=",".join(names)),
-        seed=int(random.integers(2**31)),
+        seed=int(rng.integers(2**31)),
         progress=progress,
         on_event=on_event and (lambda _, event: on_event(event)),
     )
-    score = until(sample.score, end)
+    score = until(sample.score, composed_end)
     if closes:
-        notes = closing(score, chords[-1][1], end, stop, pitches)
+        notes = closing(score, chords[-1][1], composed_end, piece_end, pitches)
         score = score.with_notes(np.concatenate([score.notes, notes]))
         if on_event is not None:
             emit_all(notes, on_event)
     chord_names = tuple((time, str(chord)) for time, chord in chords)
-    return replace(sample, score=score, notes=len(score), seconds=float(stop), chords=chord_names)
+    return replace(sample, score=score, notes=len(score), seconds=piece_end, chords=chord_names)
 
 
 def closing_bar(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> ClosingBar | None:
     """The last whole bar of a continuation of ``primer`` with a natural end: all parts hold the
-    tonic chord of the requested key, or else of the piece. The bar is empty if the continuation is
-    too short to have another bar before it; ``None`` if its length is not fixed."""
-    end = end_time(request, tokenizer, primer)
-    if end is None:
+    tonic chord of the requested key, or else of the piece. It is empty if the continuation has no
+    room for a bar before it; ``None`` if no length is requested."""
+    ids_end = end_time(request, tokenizer, primer)
+    if ids_end is None:
         return None
     clock = primer.clock(tokenizer)
-    seam, last = (float(clock.seconds(time)) for time in (primer.seconds, end))
-    lines = clock.beats.bar_lines(clock.beats.quarters(last + 1e-3))
-    begin, stop = [0.0, 0.0, *clock.beats.seconds(lines).tolist()][-2:]
-    if begin <= seam + 1e-3:
-        return ClosingBar(last, last, lambda piece: piece.notes[:0])
+    seam, piece_end = float(clock.seconds(primer.seconds)), float(clock.seconds(ids_end))
+    beats = clock.beats
+    lines = beats.seconds(beats.bar_lines(beats.quarters(piece_end + 1e-3))).tolist()
+    if len(lines) < 2 or lines[-2] <= seam + 1e-3:
+        return ClosingBar(piece_end, piece_end, lambda piece: piece.notes[:0])
+    begin, end = lines[-2:]
     pitches = pitch_set(request.sampling, primer, tokenizer)
 
     def notes(piece: Score) -> np.ndarray:
         key = request.sampling.key
         if key is None or key == "auto":
-            return closing(piece, tonic(piece), begin, stop, pitches)
+            return closing(piece, tonic_triad(piece), begin, end, pitches)
         keynote, mode = scales.key(key, "sampling.key")
-        return closing(piece, Chord(keynote, NAMES.index(mode[:3])), begin, stop, pitches)
+        quality = NAMES.index("min" if mode == "minor" else "maj")
+        return closing(piece, Chord(keynote, quality), begin, end, pitches)
 
-    return ClosingBar(begin, stop, notes)
+    return ClosingBar(begin, end, notes)
 
 
 def closing(
@@ -130,42 +139,45 @@ def closing(
     pitched = recent[~recent["drum"]]
     lowest = pitched[np.argsort(pitched["pitch"])[:1]]
     tones = np.flatnonzero(np.isin(np.arange(128) % 12, list(chord.classes)) & pitches)
+    roots = tones[tones % 12 == chord.root]
     rows: list[tuple] = []
     for track in np.unique(recent["track"]).tolist():
         notes = recent[recent["track"] == track]
-        count = 3 if np.median(notes_at_onsets(notes)) > 1 else 1
-        last = notes["start"] > notes["start"].max() - 1e-3
-        height = notes["pitch"].mean() if count > 1 else notes["pitch"][last].mean()
-        held = nearest(tones, height, count)
-        if notes["drum"].any():
+        is_drums = bool(notes["drum"].any())
+        if is_drums:
             held = np.array([KINDS[kind][0] for kind in ("kick", "crash")])
-        elif track in lowest["track"] and len(roots := tones[tones % 12 == chord.root]):
-            root = nearest(roots, lowest["pitch"], 1)
-            above = tones[tones > root + 4 * (root < LOW_PITCH)] if count > 1 else tones[:0]
-            held = np.append(root, nearest(above, height, count))
+        else:
+            count = 3 if np.median(notes_at_onsets(notes)) > 1 else 1
+            is_last = notes["start"] > notes["start"].max() - 1e-3
+            centre = notes["pitch"].mean() if count > 1 else notes["pitch"][is_last].mean()
+            held = nearest(tones, centre, count)
+            if track in lowest["track"] and len(roots):
+                root = nearest(roots, lowest["pitch"], 1)
+                gap = 4 if root < LOW_PITCH else 0
+                above = tones[tones > root + gap] if count > 1 else tones[:0]
+                held = np.append(root, nearest(above, centre, count))
         velocity, program = int(notes["velocity"].mean()), int(notes["program"][0])
-        drum = bool(notes["drum"][0])
-        rows += [(begin, end, pitch, velocity, program, drum, track) for pitch in held.tolist()]
+        rows += [(begin, end, pitch, velocity, program, is_drums, track) for pitch in held.tolist()]
     return np.array(rows, NOTE)
 
 
 def shared_options(request: GenerateConfig) -> dict[str, Any]:
-    """The options of ``request`` that ``infill`` and ``accompany`` have, too, with one sample."""
+    """The options of ``request`` that ``infill`` and ``accompany`` share, with ``samples=1``."""
     options = {field.name: getattr(request, field.name) for field in fields(SteeringOptions)}
     return options | {"samples": 1}
 
 
-def _key(request: GenerateConfig) -> int | None:
+def _major_key(request: GenerateConfig) -> int | None:
     """The tonic of the major key that has most of the pitch classes allowed by the options ``key``
-    and ``scale``; ``None`` if neither is set. Of equally good keys that of the keynote is taken, or
-    else its relative major."""
+    and ``scale``; ``None`` if neither is set. Ties go to the major key on the keynote, then to its
+    relative major, then to the next one above the keynote."""
     sampling = request.sampling
     if sampling.key is None and sampling.scale is None:
         return None
     keynote, _ = scales.key(sampling.key or "C", "sampling.key")
-    classes, major = pitch_classes(sampling, NO_PRIMER), np.array(scales.SCALES["major"])
+    allowed, major = pitch_classes(sampling, NO_PRIMER), np.array(scales.SCALES["major"])
     tonics = [(keynote + interval) % 12 for interval in (0, 3, *range(12))]
-    return max(tonics, key=lambda tonic: classes[(tonic + major) % 12].sum())
+    return max(tonics, key=lambda pitch_class: allowed[(pitch_class + major) % 12].sum())
 
 
 def named_parts(bundle: Bundle, instruments: str) -> dict[str, int]:
@@ -175,24 +187,26 @@ def named_parts(bundle: Bundle, instruments: str) -> dict[str, int]:
 
 
 def _instruments(
-    bundle: Bundle, request: GenerateConfig, random: np.random.Generator
+    bundle: Bundle, request: GenerateConfig, rng: np.random.Generator
 ) -> tuple[str, ...]:
     """The names of the requested parts, or else of an ensemble of the corpus
-    (:func:`draw_ensemble`); a program gets its name in :data:`LINES`, if it has one."""
+    (:func:`draw_ensemble`). Of several names of a program, those in :data:`LINES`, the monophonic
+    parts, are preferred."""
     if request.instruments is not None:
         return tuple(named_parts(bundle, request.instruments))
     available = parts.available_parts(bundle)
     names_of = {program: name for name, program in reversed(available.items())}
     names_of |= {available[name]: name for name in reversed(LINES) if name in available}
-    ensembles = bundle.stats.ensembles or [(1.0, [0] if 0 in names_of else [*names_of])]
-    names = {names_of.get(program) for program in draw_ensemble(ensembles, random)}
+    default = [0] if 0 in names_of else [*names_of]
+    programs = {*draw_ensemble(bundle.stats.ensembles or [(1.0, default)], rng)} & names_of.keys()
+    names = {names_of[program] for program in programs or default}
     return tuple(name for name in available if name in names)
 
 
 def draw_ensemble(
-    ensembles: Sequence[tuple[float, Sequence[int]]], random: np.random.Generator
+    ensembles: Sequence[tuple[float, Sequence[int]]], rng: np.random.Generator
 ) -> Sequence[int]:
     """The programs of one of ``ensembles`` (number of pieces, programs), drawn in proportion to the
     number of pieces."""
     counts = np.array([count for count, _ in ensembles], float)
-    return ensembles[int(random.choice(len(counts), p=counts / counts.sum()))][1]
+    return ensembles[int(rng.choice(len(counts), p=counts / counts.sum()))][1]

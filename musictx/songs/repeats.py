@@ -1,7 +1,7 @@
 """The earlier bar that each bar of a piece repeats, for the bar lines of :mod:`.bar_tokens`.
 
 The distances to repeated bars describe the form of a piece: a repeated section is a run of bars
-with equal distances. From them a network knows which bars to look up. When it writes a bar line, it
+with equal distances. They tell a network which bars to attend to. When it writes a bar line, it
 decides which bar to repeat.
 """
 
@@ -45,14 +45,13 @@ def bar_similarity(stream: NoteStream, distance: int) -> np.ndarray:
     bars, notes, bar = stream.bars, stream.notes, stream.bar
     count, earlier = len(bars), bars[: len(bars) - distance]
     place = notes["start"] - stream.lines[bar]
-    key = (bar * 4096 + place) * 65536 + notes["part"] * 256 + notes["pitch"]
-    in_both = np.isin(key - distance * 4096 * 65536, key)
+    bar_key = 4096 * 65536  # steps in a bar < 4096, parts and pitches < 256
+    key = bar * bar_key + place * 65536 + notes["part"] * 256 + notes["pitch"]
+    in_both = np.isin(key - distance * bar_key, key)
     sizes = np.bincount(bar, minlength=count)
     same = np.bincount(bar[in_both], minlength=count)[distance:]
-    share: np.ndarray = same / np.maximum(
-        np.maximum(sizes[distance:], sizes[: count - distance]), 1
-    )
-    return np.where(bars[distance:] == earlier, share, -1e6)
+    fuller = np.maximum(sizes[distance:], sizes[: count - distance])
+    return np.where(bars[distance:] == earlier, same / np.maximum(fuller, 1), -1e6)
 
 
 def moving_means(values: np.ndarray, size: int) -> np.ndarray:

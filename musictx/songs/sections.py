@@ -17,11 +17,11 @@ import numpy as np
 
 from musictx.chords import chord_markers
 from musictx.notes import Score
-from musictx.songs.measures import PHRASE, bar_similarity, places
+from musictx.songs.measures import PHRASE, bar_similarity, onset_places
 
-#: Two phrases are the same if the mean similarity of their bars is at least the first number. After
-#: a repeated phrase, the second is enough for the phrase that followed the original.
-SAME_PHRASE, SAME_FOLLOWING = 0.6, 0.45
+#: A phrase repeats an earlier one if the mean similarity of their bars is at least this. If the
+#: previous phrase is a repeat, the second number is enough for the phrase after its original.
+SAME_PHRASE, SAME_NEXT_PHRASE = 0.6, 0.45
 #: The names of sections in markers: letters, with primes or numbers, or words.
 _NAMES = re.compile(
     r"[A-M]['0-9]*|(?i:(intro|verse|pre-?chorus|chorus|refrain|bridge|solo|interlude|outro|coda)"
@@ -39,27 +39,27 @@ class Section(NamedTuple):
 
 def sections(score: Score) -> list[Section]:
     """The sections of ``score``, in order and without gaps between them: by its markers, if two or
-    more of them name sections, or else by :func:`estimate`. Bars before the first of these markers
-    are in no section."""
+    more of them name sections, or else by :func:`estimate_sections`. Bars before the first of these
+    markers are in no section."""
     if not len(score):
         return []
-    clock, chord_names = score.beats, chord_markers(score)
+    beats, chord_names = score.beats, chord_markers(score)
     begins: dict[int, str] = {}
     for time, text in score.markers:
         if _NAMES.fullmatch(text.strip()) and text not in chord_names:
-            number, since = clock.bar(clock.quarters(time) + 1e-3)  # bars count from 1 there
+            number, since = beats.bar(beats.quarters(time) + 1e-3)  # bars count from 1 there
             # A marker more than a quarter note after a bar line names the next bar.
             begins[number if since > 1 else number - 1] = text.strip()
     if len(begins) < 2:
-        bars, pitched = places(score)[0], ~score.notes["drum"]
+        bars, pitched = onset_places(score)[0], ~score.notes["drum"]
         most_have_only_drums = 2 * len(np.unique(bars[pitched])) < len(np.unique(bars))
-        return estimate(bar_similarity(score, drums=most_have_only_drums))
-    last = clock.bar_at(score.duration, ends=True)
+        return estimate_sections(bar_similarity(score, drums=most_have_only_drums))
+    last = beats.bar_at(score.duration, ends=True)
     stops = [*list(begins)[1:], max(last, max(begins) + 1)]
     return [Section(begin, stop, name) for (begin, name), stop in zip(begins.items(), stops)]
 
 
-def estimate(similarity: np.ndarray) -> list[Section]:
+def estimate_sections(similarity: np.ndarray) -> list[Section]:
     """Estimate sections from the similarity (B, B) of bars, and name them A, B, C, ... in the order
     of their first occurrence. Pairs of two bars of rest are ignored."""
     count = len(similarity)
@@ -78,14 +78,14 @@ def estimate(similarity: np.ndarray) -> list[Section]:
             names[index] += names.pop(index + 1)
             begins.pop(index + 1)
     begins[0] = 0
-    letters = {name: letter(number) for number, name in enumerate(dict.fromkeys(names))}
+    letters = {name: section_letter(number) for number, name in enumerate(dict.fromkeys(names))}
     return [
         Section(begin, stop, letters[name])
         for begin, stop, name in zip(begins, [*begins[1:], count], names)
     ]
 
 
-def letter(number: int) -> str:
+def section_letter(number: int) -> str:
     """The name of the section ``number``, from 0: A, B, ..., Z, A1, B1, ..."""
     return chr(ord("A") + number % 26) + str(number // 26 or "")
 
@@ -132,8 +132,8 @@ def _phrase_names(similarity: np.ndarray, begins: list[int]) -> list[str]:
                 for earlier in begins[:number]
             ]
         )
-        least = np.where(np.arange(number) == expected, SAME_FOLLOWING, SAME_PHRASE)
-        means[means < least] = 0.0
+        threshold = np.where(np.arange(number) == expected, SAME_NEXT_PHRASE, SAME_PHRASE)
+        means[means < threshold] = 0.0
         if means.any():
             original = int(means.argmax())
             names.append(names[original])

@@ -16,8 +16,8 @@ from musictx.chords import chord_markers, is_chart, name_of, symbol_of
 from musictx.config.checks import DAY
 from musictx.errors import ReadError
 from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
-from musictx.grid import FEWEST, exact_share, grid_of
-from musictx.midi.document import MidiFile, messages
+from musictx.grid import FEWEST_ONSETS, exact_share, grid_of
+from musictx.midi.document import MidiFile, read_messages
 from musictx.midi.names import part_names
 from musictx.notes import MARKS, NOTE, Score, until
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
@@ -138,7 +138,7 @@ def read_controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int
     file = MidiFile(data)
     values: defaultdict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
     for track, chunk in enumerate(file.chunks):
-        for tick, _, body, _ in messages(chunk):
+        for tick, _, body, _ in read_messages(chunk):
             if body[0] >> 4 == 0xB:
                 status, number, value = body
                 for part in file.parts.parts_controlled_at(track * 16 + status % 16):
@@ -219,7 +219,8 @@ def music_of(document: Document) -> str:
     """Return the kind of music, by which a model is chosen.
 
     chorale  the tracks with notes have the names of the four voices
-    beats    the notes lie on the beats (fewer than ``FEWEST``: exactly), or there are only chords
+    beats    the notes keep to the beats (:func:`~musictx.grid.grid_of`); if they are fewer than
+             ``FEWEST_ONSETS``, exactly. Or there are only chords
     free     everything else
     """
     if not document.notes and is_chart(score_of(document)):
@@ -231,7 +232,7 @@ def music_of(document: Document) -> str:
     notes["start"] = notes["end"] = sorted(values[0] for values in document.notes.values())
     notes["velocity"] = 1
     score = Score(notes=notes, tempos=document.tempos)  # type: ignore[arg-type]
-    if 0 < len(score) < FEWEST:
+    if 0 < len(score) < FEWEST_ONSETS:
         exact = exact_share(document.beats.quarters(notes["start"])) == 1
         return "beats" if exact else "free"
     return "beats" if grid_of(score).kind == "grid" else "free"

@@ -242,9 +242,9 @@ def set_controllers(data: bytes, values: Mapping[int, Mapping[int, int]]) -> byt
         on_channel = (note_ons["track"] == track_number) & (note_ons["status"] % 16 == channel)
         first_tick = int(note_ons["tick"][on_channel].min())
         track = document.track(track_number)
-        for n, row in list(track.rows.items()):
+        for n, row in list(track.messages.items()):
             if row.tick <= first_tick and row.body[0] == 0xB0 | channel and row.body[1] in numbers:
-                del track.rows[n]
+                del track.messages[n]
         phase = ON if first_tick else OFF
         track.add(controller(0, channel, *value, phase) for value in numbers.items())
     return document.edited()

@@ -16,7 +16,7 @@ from pathlib import Path
 from musictx.errors import UserError
 from musictx.files import check_writable
 from musictx.studio.config import EVERYWHERE, StudioConfig
-from musictx.training.run_folder import one_process
+from musictx.training.run_folder import exclusive_lock
 
 #: Seconds in which running requests may finish when the studio ends.
 CLOSE_SECONDS = 3.0
@@ -36,7 +36,7 @@ def run(config: StudioConfig) -> None:
         raise UserError(sentence) from None
     folder = Path(config.folder).expanduser().resolve()
     check_writable(folder, "folder")
-    with one_process(folder / ".lock", "folder", "is a studio with"):
+    with exclusive_lock(folder / ".lock", "folder", "is a studio with"):
         asyncio.run(_serve(config))
     if any(thread.name == "composer" for thread in threading.enumerate()):
         # The thread is still in torch, which would crash if Python ended normally. Everything that

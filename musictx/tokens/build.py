@@ -24,9 +24,9 @@ _MAX_NUMBER = 10**6
 def build(name: str = "performance", **options: Any) -> Tokenizer:
     """Return the tokenizer ``name`` with ``options`` (:class:`musictx.config.TokenizerConfig`).
 
-    name  a name in :data:`REGISTRY` or ``registry.TOKENIZERS``, or a class of your own as
-          ``package.module:Class``. Of ``name`` and ``options``, its constructor gets those that it
-          has parameters for
+    ``name`` is a name in :data:`REGISTRY` or ``registry.TOKENIZERS``, or a class of your own as
+    ``package.module:Class``. Its constructor gets ``name`` and those ``options`` for which it has
+    parameters.
 
     ``build(**tokenizer.to_config())`` is equal to ``tokenizer``. Raises
     :class:`~musictx.errors.ConfigError` for an unknown name or option, an invalid value, and a
@@ -40,18 +40,16 @@ def build(name: str = "performance", **options: Any) -> Tokenizer:
         )
     tokenizer_class = import_class("tokenizer.name", path, Tokenizer)
     parameters = inspect.signature(tokenizer_class).parameters
-    unknown = sorted(set(options) - set(OPTIONS) - set(parameters))
-    if unknown:
-        raise ConfigError(f"tokenizer.{unknown[0]}: no such option; expected " + ", ".join(OPTIONS))
+    if unknown := sorted(options.keys() - {*OPTIONS, *parameters}):
+        raise ConfigError(f"tokenizer.{unknown[0]}: no such option; expected {', '.join(OPTIONS)}")
     if "params" not in parameters:
         for key, value in (options.get("params") or {}).items():
             raise ConfigError(
                 f"tokenizer.params.{key}={shown(value)}: {name} takes no params; they are for "
                 "classes of your own whose constructor has a parameter params"
             )
-    arguments = {
-        key: value for key, value in {**options, "name": name}.items() if key in parameters
-    }
+    options["name"] = name
+    arguments = {key: value for key, value in options.items() if key in parameters}
     return create("tokenizer.name", name, tokenizer_class, **arguments)
 
 

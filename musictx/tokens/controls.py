@@ -6,13 +6,13 @@ parts. Controls and marks are never sampled, and decoding skips them. The layout
 
 ::
 
-    bos|cut  density loudness register polyphony  [known K]  stream P  [here M]
+    bos|cut  density loudness register polyphony  [known GIVEN]  stream PAST  [here REST]
 
-P are the notes before the time of ``here``, M those after it; the controls describe both. K are the
-given notes of M or, without ``here``, of P, where they stand again among the others. Times of K are
-counted from ``here``, so K begins with the length of a gap. Sounding notes, velocity and program
-continue from P to M, but not from K to P (``features/sounding.py`` resets its state at ``known``
-and at ``stream``).
+PAST are the notes before the time of ``here``, REST those after it; the controls describe both.
+GIVEN are the notes of REST (of PAST without ``here``) that the model knows in advance; they stand
+again among the other notes there. Their times are counted from ``here``, so GIVEN begins with the
+length of a gap. Sounding notes, velocity and program continue from PAST to REST, but not from GIVEN
+to PAST (``features/sounding.py`` resets its state at ``known`` and at ``stream``).
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ import numpy as np
 from musictx.tokens.events import KINDS
 from musictx.tokens.vocab import Vocabulary
 
-#: {control: edges of its levels}, in the units of :func:`measured`. Level n (1, 2, ...) contains
-#: values from edge n - 1 to below edge n.
+#: {control: edges of its levels}, in the units of :func:`measure_controls`. Level n (1, 2, ...)
+#: contains the values from edge n - 1 to below edge n.
 CONTROLS: dict[str, tuple[float, ...]] = {
     "density": (1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0, 11.3, 16.0, 22.6),  # half octaves
     "loudness": (32.0, 44.0, 54.0, 62.0, 70.0, 80.0, 94.0),
     "register": (46.0, 50.0, 54.0, 57.0, 60.0, 63.0, 66.0, 70.0, 75.0),
     "polyphony": (1.25, 1.75, 2.5, 3.5, 4.5, 6.0, 8.0, 11.0),
 }
-#: The marks before K, P and M.
+#: The marks before GIVEN, PAST and REST.
 KNOWN, STREAM, HERE = MARKS = ("known", "stream", "here")
 #: (kind, low, high) of the controls and marks, the last fields of a vocabulary that has them.
 FIELDS = [(name, 0, len(edges) + 1) for name, edges in CONTROLS.items()]
 FIELDS += [(mark, 0, 0) for mark in MARKS]
 CONTROL_KINDS = tuple(kind for kind, _, _ in FIELDS)
-#: The largest number of ids in a window besides K, P and M: first id, controls, marks and ``eos``.
+#: The most ids in a window besides GIVEN, PAST and REST: first id, controls, marks and ``eos``.
 IDS_AROUND = 2 + len(CONTROL_KINDS)
 
 
@@ -84,7 +84,9 @@ def control_levels(values: Mapping[str, float]) -> list[int]:
 class WindowParts(NamedTuple):
     """The int64 ids of a window without its first id and ``eos``.
 
-    prefix  from the controls to ``stream``;  past  P and ``here``;  rest  M
+    prefix  from the controls to ``stream``
+    past    PAST and ``here``
+    rest    REST
     """
 
     prefix: np.ndarray
@@ -103,25 +105,26 @@ def build_window(
 ) -> WindowParts:
     """Return the parts of a window, with the ``levels`` of the controls, 0 for any.
 
-    past    the ids of P
-    rest    the ids of M; None: without ``here`` and M
-    given   the ids of K; None: without ``known`` and K
-    budget  largest length of the three parts together, to which K is truncated
+    past    the ids of PAST
+    rest    the ids of REST; ``None``: without ``here`` and REST
+    given   the ids of GIVEN; ``None``: without ``known`` and GIVEN
+    budget  largest length of the three parts together, to which GIVEN is truncated
     """
-    past, future = past.astype(np.int64), np.empty(0, np.int64)
+    past = past.astype(np.int64)
     if rest is not None:
-        past, future = np.append(past, vocabulary.id(HERE)), rest.astype(np.int64)
+        past = np.append(past, vocabulary.id(HERE))
+    rest = np.empty(0, np.int64) if rest is None else rest.astype(np.int64)
     if given is not None:
-        room = budget - len(past) - len(future) - len(CONTROLS) - 2  # 2: known and stream
+        room = budget - len(past) - len(rest) - len(CONTROLS) - 2  # 2: known and stream
         given = _truncate(given, room, vocabulary)
-    return WindowParts(control_prefix(vocabulary, levels, given), past, future)
+    return WindowParts(control_prefix(vocabulary, levels, given), past, rest)
 
 
 def control_prefix(
     vocabulary: Vocabulary, levels: Sequence[int], given: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return (n,) int64: the ids from the controls to ``stream``. ``given`` are the ids of K;
-    None: without ``known`` and K."""
+    """Return (n,) int64: the ids from the controls to ``stream``, with the ids ``given`` of GIVEN;
+    ``None``: without ``known`` and GIVEN."""
     ids = [vocabulary.id(name, value) for name, value in zip(CONTROLS, levels)]
     if given is not None:
         ids += [vocabulary.id(KNOWN), *given.tolist()]
@@ -129,8 +132,8 @@ def control_prefix(
 
 
 def _truncate(ids: np.ndarray, room: int, vocabulary: Vocabulary) -> np.ndarray:
-    """Return at most the first ``room`` ids, ending with a complete event: no velocity or time
-    shift remains without the note-on, note-off or drum stroke after it."""
+    """Return at most the first ``room`` ids, up to the last complete event: no time shift, program
+    or velocity remains without its note-on, note-off or drum stroke."""
     if len(ids) <= room:
         return ids
     event_kinds = [n for n, name in enumerate(vocabulary.kinds) if name in KINDS]

@@ -1,4 +1,4 @@
-"""Events: the form of notes between a stream and its ids.
+"""Events: the intermediate form of notes between a stream and its ids.
 
 An event is a note-on, a note-off or a drum stroke, with its step from the beginning of the stream.
 All functions work on whole arrays of events or ids, without loops.
@@ -12,9 +12,9 @@ from musictx.notes import DRUMS, sort_order
 from musictx.tokens.stream import OPEN, UNKNOWN, NoteStream
 from musictx.tokens.vocab import Vocabulary
 
-#: Actions of events. Events of one step are sorted by them.
+#: Actions of events, in the order in which events of one step are sorted.
 OFF, ON, DRUM = range(3)
-#: The kind of id of each action, which stands after the program and velocity of the event.
+#: The kind of id of each action, which stands after the program and velocity tokens of the event.
 KINDS = ("note_off", "note_on", "drum")
 #: One event; ``action`` is :data:`OFF`, :data:`ON` or :data:`DRUM`.
 EVENT = np.dtype(
@@ -54,10 +54,10 @@ def write(
     """Return the ids of ``events``, (n,) uint16.
 
     last_step  the step up to which time shifts are written; ``None``: that of the last event
-    past       events before these, whose last program and velocity are still in force
+    past       events before these, whose last program and velocity are the current ones at first
 
     A gap is written as longest time shifts, then one of the remainder. A program or velocity token
-    stands only before an event whose program or velocity bin differs from the one in force and is
+    stands only before an event whose program or velocity bin differs from the current one and is
     not :data:`UNKNOWN`; note-offs have no velocity, drum strokes no program. Raises ``ValueError``
     if steps decrease or are below 0, or if the vocabulary lacks a value.
     """
@@ -68,17 +68,15 @@ def write(
     first_shift, end_shift = vocabulary.range("time_shift")
     full, rest = np.divmod(gaps, end_shift - first_shift)
 
-    # A row for each event, and one for the time after them: the ids that follow the full shifts,
-    # [rest] [program] [velocity] [event], -1 for none.
+    # A row for each event, and one for the time after them: the ids after the longest shifts,
+    # [remainder] [program] [velocity] [event], -1 for none.
     rows = np.full((len(gaps), 4), -1, np.int32)
     rows[rest > 0, 0] = first_shift - 1 + rest[rest > 0]
     past, event_rows = np.empty(0, EVENT) if past is None else past, rows[:-1]
-    for column, name, kind, action_without in (
-        (1, "program", "program", DRUM),
-        (2, "velocity_bin", "velocity", OFF),
-    ):
+    fields = (1, "program", "program", DRUM), (2, "velocity_bin", "velocity", OFF)
+    for column, name, kind, excluded_action in fields:
         if kind in vocabulary.kinds:
-            is_new = _changes(name, action_without, events, past)
+            is_new = _changes(name, excluded_action, events, past)
             event_rows[is_new, column] = vocabulary.ids(kind, events[name][is_new])
     for action, kind in enumerate(KINDS):
         has_action = events["action"] == action
@@ -96,20 +94,20 @@ def is_onset(events: np.ndarray) -> np.ndarray:
     return events["action"] != OFF
 
 
-def _changes(name: str, action_without: int, events: np.ndarray, past: np.ndarray) -> np.ndarray:
+def _changes(name: str, excluded_action: int, events: np.ndarray, past: np.ndarray) -> np.ndarray:
     """Return (n,) bool: whether the field ``name`` of an event is known and differs from that of
-    the previous event, which may be in ``past``. Events with ``action_without`` do not have the
-    field: they are skipped, and False."""
-    changes, has_field = np.zeros(len(events), bool), events["action"] != action_without
-    values, past_values = events[name][has_field], past[name][past["action"] != action_without]
+    the previous event, which may be in ``past``. Events of ``excluded_action``, which do not have
+    the field, are skipped: False."""
+    changes, has_field = np.zeros(len(events), bool), events["action"] != excluded_action
+    values, past_values = events[name][has_field], past[name][past["action"] != excluded_action]
     last = past_values[-1] if len(past_values) else UNKNOWN
     changes[has_field] = (np.diff(values, prepend=last) != 0) & (values != UNKNOWN)
     return changes
 
 
 def read(ids: np.ndarray, vocabulary: Vocabulary) -> tuple[np.ndarray, int]:
-    """Return the events of int64 ``ids``, in their order, and the step at the end of the ids. Ids
-    without time or event, such as special ids and controls, are skipped."""
+    """Return the events of int64 ``ids``, in their order, and the step at the end of the ids.
+    Special ids, controls and marks are skipped."""
     kinds = vocabulary.kinds
     kind, value = vocabulary.kind_of[ids], vocabulary.value_of[ids]
     step = np.cumsum(np.where(kind == kinds.index("time_shift"), value, 0))

@@ -20,16 +20,16 @@ from musictx.tokens.vocab import BOS, CUT, Vocabulary
 
 #: The number of recent strikes to remember: over four seconds of the densest music.
 MAX_RECENT = 128
-#: The kinds of id that may come in some state.
+#: The kinds of id that the grammar of events may allow.
 GRAMMAR_KINDS = {"note_on", "note_off", "drum", "velocity", "program", "time_shift", "eos"}
 
 
 class NoteChange(NamedTuple):
-    """The beginning (``on``) or end of a note. Times are seconds of the ids.
+    """The beginning (``on``) or end of a note. Times are in id time (:class:`.tokenizer.Clock`).
 
     velocity  1 to 127; 0 for an end
     part      the program, 128 for drums; the voice if voices are interleaved
-    end       for a beginning: the time at which the note ends, infinite if later ids may prolong
+    end       of a note that begins: the time at which it ends, infinite if later ids may prolong
               it; ``None`` if a later id ends it
     """
 
@@ -52,8 +52,9 @@ class Strike(NamedTuple):
 class SoundingNotes:
     """The notes that sound now, which are released first in, first out.
 
-    notes     {(program, pitch): onsets of its sounding notes, in seconds, the oldest first}
-    program, velocity  of the next strike or release; velocity 0 before the first velocity token
+    notes      {(program, pitch): onsets of its sounding notes, in seconds, the oldest first}
+    program    the program of the next strike or release
+    velocity   the velocity of the next strike; 0 before the first velocity token
     has_onset  whether a note was struck since the last time shift; drum strokes do not count
     """
 
@@ -76,7 +77,7 @@ class SoundingNotes:
         return [pitch for program, pitch in self.notes if program == self.program]
 
     def recent_onsets(self) -> list[Strike]:
-        """The last strikes, the latest first."""
+        """The last :data:`MAX_RECENT` strikes, the latest first."""
         return list(self._recent)
 
     def strike(self, pitch: int, seconds: float) -> None:
@@ -112,7 +113,7 @@ class GrammarState:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.table, self.ids = vocabulary, vocabulary.slices
-        #: Notes that end by a note-off; always empty if tokens say the length of notes.
+        #: Notes that end by a note-off; always empty if tokens state the length of notes.
         self.sounding = SoundingNotes()
         #: The number of notes so far.
         self.notes = 0
@@ -133,16 +134,16 @@ class GrammarState:
         raise NotImplementedError
 
     def _take(self, kind: str, value: int) -> Sequence[NoteChange] | None:
-        """Update the state by an allowed token; returns the same as :meth:`advance`."""
+        """Append an allowed token, and return the same as :meth:`advance`."""
         raise NotImplementedError
 
     def _passes(self, token_id: int) -> bool:
-        """Whether :meth:`read` skips this id, since it is not an event of the piece, such as a
-        control token. Called once for each id of a prefix."""
+        """Whether :meth:`read` skips this id, such as a control token. It is called once for each
+        id of a prefix, so it may update the state."""
         return False
 
     def _cut(self) -> None:
-        """Called if a prefix begins with ``cut``, so not at the beginning of the piece."""
+        """Prepare for a prefix that begins with ``cut``, in the middle of a piece."""
 
     def allowed(self) -> np.ndarray:
         """(vocab,) bool, read-only: the ids that may come next, at least one. Never ``pad``,
@@ -153,8 +154,8 @@ class GrammarState:
         return self._mask
 
     def advance(self, token_id: int) -> Sequence[NoteChange] | None:
-        """Append one id and return the notes that it begins or ends; ``None`` if notes are known
-        only when the piece is complete. Raises ``ValueError`` if the id is not allowed."""
+        """Append one id and return the notes that it begins or ends; ``None`` if the tokens do not
+        say so before the piece is complete. Raises ``ValueError`` if the id is not allowed."""
         table = self.table
         if not 0 <= token_id < table.size or not self.allowed()[token_id]:
             raise ValueError(f"{table.describe(token_id)} is not allowed here")
@@ -163,13 +164,12 @@ class GrammarState:
 
     def read(self, prefix: np.ndarray | Sequence[int]) -> None:
         """Append the ids of ``prefix``. ``bos`` or ``cut`` at its beginning, control tokens and
-        marks are skipped; for notes in bars, also given notes before the stream. Raises
-        ``ValueError`` with the index of the first id that is not allowed."""
+        marks are skipped, and so are given notes in bars before the stream. Raises ``ValueError``
+        with the index of the first id that is not allowed."""
         for index, token_id in enumerate(np.asarray(prefix).reshape(-1).tolist()):
-            if index == 0 and token_id in (BOS, CUT):
-                if token_id == CUT:
-                    self._cut()
-            elif not self._passes(token_id):
+            if index == 0 and token_id == CUT:
+                self._cut()
+            elif not (index == 0 and token_id == BOS) and not self._passes(token_id):
                 try:
                     self.advance(token_id)
                 except ValueError as error:
@@ -189,7 +189,7 @@ class PerformanceState(GrammarState):
     step_seconds  length of one step of time_shift
 
     steps     the time in steps
-    last      the kind of the last id; "" before the first
+    last      the kind of the latest id; "" before the first
     program   the current program; ``None`` before the first program token, 0 without such tokens
     velocity  the current velocity bin; ``None`` before the first velocity token
 
@@ -212,14 +212,14 @@ class PerformanceState(GrammarState):
         super().__init__(vocabulary)
         self._step_seconds = step_seconds
         self._kinds = frozenset(vocabulary.kinds) & GRAMMAR_KINDS
-        # The first control token; all ids from here on are controls or marks.
-        self._controls = self.ids.get(CONTROL_KINDS[0], slice(vocabulary.size, None)).start
+        # All ids from this one on are controls or marks.
+        self._first_control = self.ids.get(CONTROL_KINDS[0], slice(vocabulary.size, None)).start
         self._low = int(vocabulary.value_of[self.ids["note_on"].start])
         self._longest_shift = int(vocabulary.value_of[self.ids["time_shift"].stop - 1])
         self._bin_velocities = Velocities(len(range(*vocabulary.range("velocity")))).of_bin
         self.steps = 0
         self.last = ""
-        self._after_program_velocity = False  # the last ids were a program and a velocity
+        self._after_program_velocity = False  # whether the last ids were a program and a velocity
         self._may_shift = False
         self.velocity: int | None = None
         self.program = None if "program" in self._kinds else 0
@@ -229,7 +229,7 @@ class PerformanceState(GrammarState):
         return self.steps * self._step_seconds
 
     def _passes(self, token_id: int) -> bool:
-        if token_id < self._controls:
+        if token_id < self._first_control:
             return False
         if token_id == self.ids[HERE].start:
             self._may_shift, self._mask = True, None
@@ -250,7 +250,7 @@ class PerformanceState(GrammarState):
         return mask
 
     def _allows(self, kind: str) -> bool:
-        """Whether some ids of ``kind``, one of ``_kinds``, may come. :meth:`_allowed` excludes
+        """Whether some ids of ``kind``, one of ``_kinds``, may come next. :meth:`_allowed` excludes
         the current velocity and program, and note-offs of notes that do not sound."""
         last = self.last
         if last == "eos":
@@ -286,12 +286,12 @@ class PerformanceState(GrammarState):
             self.program = self.sounding.program = value
         elif kind == "note_off":
             self.sounding.release(value)
-            return [NoteChange(self.seconds, False, value, 0, program)]
+            return [NoteChange(self.seconds, on=False, pitch=value, velocity=0, part=program)]
         elif kind in ("note_on", "drum"):
             self.notes += 1
-            velocity = self.sounding.velocity
+            onset = NoteChange(self.seconds, True, value, self.sounding.velocity, program)
             if kind == "drum":
-                return [NoteChange(self.seconds, True, value, velocity, DRUMS, self.seconds)]
+                return [onset._replace(part=DRUMS, end=self.seconds)]
             self.sounding.strike(value, self.seconds)
-            return [NoteChange(self.seconds, True, value, velocity, program)]
+            return [onset]
         return []

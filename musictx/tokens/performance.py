@@ -4,7 +4,7 @@ Sources: Oore et al. 2018 ("This Time with Feeling", section 3), Huang et al. 20
 the rules are those of note-seq. First the sustain pedal is folded into the ends of notes. Starts
 and ends of notes are rounded to the nearest step as absolute times (half a step upwards), so that
 errors do not add up; a note lasts at least one step. Within one step note-offs come first, then
-note-ons in the order of the score. A velocity or program token stands only where it changes.
+note-ons in the order of the score. A velocity or program token stands only where the value changes.
 
 The papers leave these choices open; :meth:`~.StreamTokenizer.round_trip` shows their effect:
 
@@ -77,7 +77,7 @@ class PerformanceTokenizer(StreamTokenizer):
         ]
         if tracks == "programs":
             fields += [("program", 0, 127), ("drum", 0, 127)]
-        self.vocabulary = self._table(fields)
+        self.vocabulary = self._make_vocabulary(fields)
         self._drum_steps = max(1, round(DRUM_SECONDS * 1000 / step_ms))
 
     @property
@@ -127,7 +127,7 @@ class PerformanceTokenizer(StreamTokenizer):
 
     def write(self, stream: NoteStream, previous: NoteStream | None = None) -> np.ndarray:
         """The ids of a stream up to its ``stop``, (n,) uint16. The last program and velocity of the
-        ``previous`` stream are still in force."""
+        ``previous`` stream, if any, are not written again."""
         past = None if previous is None else ev.stream_events(previous)
         return ev.write(ev.stream_events(stream), self.vocabulary, stream.stop, past)
 
@@ -153,14 +153,12 @@ class PerformanceTokenizer(StreamTokenizer):
         notes["part"] = np.where(drum, DRUMS, onsets["program"])
         notes["pitch"], notes["velocity_bin"] = onsets["pitch"], onsets["velocity_bin"]
         key = pitched["program"].astype(np.int64) * 128 + pitched["pitch"]
-        note_on, note_off = match_note_offs(key, pitched["action"] == ev.ON)
-        lengths = pitched["step"][note_off] - pitched["step"][note_on]
-        notes["length"][~drum] = np.where(note_off >= 0, lengths, OPEN)
+        note_ons, note_offs = match_note_offs(key, pitched["action"] == ev.ON)
+        lengths = pitched["step"][note_offs] - pitched["step"][note_ons]
+        notes["length"][~drum] = np.where(note_offs >= 0, lengths, OPEN)
         is_older = pitched["action"] == ev.OFF
-        is_older[note_off[note_off >= 0]] = False
-        older = pitched[is_older]
-        ends = np.empty(len(older), END)
-        ends["stop"], ends["part"], ends["pitch"] = older["step"], older["program"], older["pitch"]
+        is_older[note_offs[note_offs >= 0]] = False
+        ends = pitched[is_older][["step", "program", "pitch"]].astype(END)
         return NoteStream(notes=notes, ends=ends, stop=stop)
 
     def score(self, stream: NoteStream) -> Score:
@@ -186,12 +184,9 @@ class PerformanceTokenizer(StreamTokenizer):
         """
         if semitones == 0 and stretch == 1.0:
             return ids
-        array = self.vocabulary.as_ids(ids)
-        if semitones:
-            transposed = self.transpose(array, semitones)
-            if transposed is None:
-                return None
-            array = transposed
+        array = self.transpose(self.vocabulary.as_ids(ids), semitones)
+        if array is None:
+            return None
         content = np.flatnonzero(array >= len(SPECIALS))
         if stretch != 1.0 and len(content):
             first, stop = content[0], content[-1] + 1
@@ -203,7 +198,7 @@ class PerformanceTokenizer(StreamTokenizer):
         notes, ends = window.notes.copy(), window.ends.copy()
         old_steps = notes["start"], window.note_ends, ends["stop"]
         start, stop, end = (np.floor(old * stretch + 0.5).astype(np.int64) for old in old_steps)
-        stop = np.maximum(stop, start + 1)
+        stop = np.maximum(stop, start + 1)  # ``stop`` of these notes, ``end`` of earlier ones
         no_part, is_open = notes["part"] == UNKNOWN, notes["length"] == OPEN
         no_part_or_velocity = no_part | (notes["velocity_bin"] == UNKNOWN)
         unknown = no_part_or_velocity, no_part & ~is_open, ends["part"] == UNKNOWN

@@ -20,9 +20,9 @@ from musictx.tokens.vocab import Vocabulary
 class StreamTokenizer(Tokenizer):
     """Converts a Score to a stream of notes, which subclasses write as ids, and back.
 
-    tracks         "piano": pitched instruments are merged, drums left out; "programs": all are kept
+    tracks         "piano": pitched instruments merged, without drums; "programs": all instruments
     low, high      lowest and highest MIDI pitch; other notes, except drums, are left out
-    velocity_bins  largest number of velocity bins
+    velocity_bins  maximal number of velocity bins
     sustain        whether the sustain pedal is folded into the ends of notes
     controls       whether the vocabulary has control tokens and marks. They are its last ids, so
                    other ids, and prepared corpora, do not depend on this option
@@ -38,7 +38,7 @@ class StreamTokenizer(Tokenizer):
         self.velocity_bins, self.sustain, self.controls = velocity_bins, sustain, controls
         self.velocities = Velocities(velocity_bins)
 
-    def _table(self, fields: Sequence[tuple[str, int, int]]) -> Vocabulary:
+    def _make_vocabulary(self, fields: Sequence[tuple[str, int, int]]) -> Vocabulary:
         """The vocabulary of ``fields``, and of controls and marks if the option is set."""
         return Vocabulary.of(*fields, *(FIELDS if self.controls else ()))
 
@@ -48,7 +48,9 @@ class StreamTokenizer(Tokenizer):
 
     def to_config(self) -> dict[str, Any]:
         config = {"name": self.name} | {name: getattr(self, name) for name in self.options}
-        return config | ({"controls": True} if self.controls else {})
+        if self.controls:
+            config["controls"] = True
+        return config
 
     @property
     def without_controls(self) -> Self:
@@ -98,7 +100,7 @@ class StreamTokenizer(Tokenizer):
         return pedal.fold_sustain(score) if self.sustain and len(score.pedals) else score
 
     def encodable_notes(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
-        """The notes of ``score`` that ids can encode; and {reason: number of notes left out}."""
+        """The notes of ``score`` in the vocabulary; and {reason: number of notes left out}."""
         notes, left_out = score.notes, Counter[str]()
         if self.tracks == "piano" and notes["drum"].any():
             left_out["drum notes left out"] = int(notes["drum"].sum())
@@ -123,22 +125,22 @@ class StreamTokenizer(Tokenizer):
     def _pitches_and_roots(self) -> tuple[np.ndarray, np.ndarray]:
         """Two arrays (size,) bool: which ids are pitches, and which are roots of chords."""
         kinds = np.array(self.vocabulary.kinds)[self.vocabulary.kind_of]
-        pitched = np.isin(kinds, ["note_on", "note_off", "pitch"])
+        is_pitch = np.isin(kinds, ["note_on", "note_off", "pitch"])
         # The last root, 12, means "no chord".
-        return pitched, (kinds == "root") & (self.vocabulary.value_of < 12)
+        return is_pitch, (kinds == "root") & (self.vocabulary.value_of < 12)
 
     def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
         """``ids`` with transposed pitches and roots; ``None`` if a pitch leaves the range."""
         is_pitch, is_root = (mask[ids] for mask in self._pitches_and_roots)
-        value = self.vocabulary.value_of[ids]
-        pitch = value[is_pitch] + semitones
-        if len(pitch) and not self.low <= pitch.min() <= pitch.max() <= self.high:
+        values = self.vocabulary.value_of[ids]
+        pitches = values[is_pitch] + semitones
+        if len(pitches) and not self.low <= pitches.min() <= pitches.max() <= self.high:
             return None
-        root_change = (value + semitones) % 12 - value
+        root_change = (values + semitones) % 12 - values
         return ids + np.where(is_pitch, semitones, np.where(is_root, root_change, 0))
 
     def seconds(self, steps: Any) -> Any:
-        """Convert steps of a stream to seconds of its ids."""
+        """Convert steps of a stream to id time in seconds."""
         raise NotImplementedError
 
     def score_notes(self, notes: np.ndarray) -> np.ndarray:

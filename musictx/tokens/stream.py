@@ -6,6 +6,7 @@ for notes in bars (:mod:`musictx.songs.bar_tokens`).
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +18,8 @@ STEPS_PER_QUARTER = 24
 #: The part of chords. At each step chords come first, then programs 0 to 127, then ``DRUMS``.
 CHORD = -1
 
-#: UNKNOWN: the part or velocity bin of notes that precede the first program or velocity token of
-#: their window. OPEN: the length of a note that does not end within its stream.
+#: UNKNOWN: the part or velocity bin of notes before the first program or velocity token of their
+#: window. OPEN: the length of a note that does not end within its stream.
 UNKNOWN, OPEN = -2, -1
 
 #: A note, a drum stroke or a chord that begins at the step ``start``. A note too long for one token
@@ -51,16 +52,14 @@ class NoteStream(NamedTuple):
 
     bars   the bars (:data:`BAR`) from step 0; empty for events in seconds
     notes  the notes (:data:`STREAM_NOTE`), in the order of their tokens
-    ends   for events: the ends (:data:`END`) of notes that began before the stream
-    stop   for events: the length of the stream in steps
+    ends   events in seconds: the ends (:data:`END`) of notes that began before the stream
+    stop   events in seconds: the length of the stream in steps
     """
 
     bars: np.ndarray = np.empty(0, BAR)
     notes: np.ndarray = np.empty(0, STREAM_NOTE)
     ends: np.ndarray = np.empty(0, END)
     stop: int = 0
-
-    # ------------------------------------------------------------------------------- in bars
 
     @property
     def lines(self) -> np.ndarray:
@@ -75,14 +74,13 @@ class NoteStream(NamedTuple):
         return np.searchsorted(self.lines, self.notes["start"], side="right") - 1
 
     def in_bars(self, first: int, stop: int | None = None) -> NoteStream:
-        """The bars ``first`` to ``stop`` - 1 (``None``: to the last), and the notes in them."""
+        """The bars ``first`` to ``stop`` - 1 (``None``: to the last), and the notes that begin in
+        them, counted from the first bar line."""
         bar, lines = self.bar, self.lines
         bars = self.bars[first:stop]
         notes = self.notes[(bar >= first) & (bar < first + len(bars))].copy()
         notes["start"] -= lines[first] if first < len(lines) else 0
         return NoteStream(bars, notes)
-
-    # ------------------------------------------------------------------------------ in steps
 
     @property
     def note_ends(self) -> np.ndarray:
@@ -112,17 +110,17 @@ class NoteStream(NamedTuple):
 
 
 class Velocities:
-    """At most ``count`` bins of equal width for the MIDI velocities 1 to 127, as in note-seq.
+    """At most ``max_bins`` bins of equal width for the MIDI velocities 1 to 127, as in note-seq.
 
-    Velocity v is in bin (v - 1) // width + 1, where width = ceil(127 / count). A bin is decoded as
-    its middle velocity; note-seq decodes it as its lowest.
+    Velocity v is in bin (v - 1) // width + 1, where width = ceil(127 / max_bins). A bin is decoded
+    as its middle velocity; note-seq decodes it as its lowest.
 
     bins    the number of bins
     of_bin  (bins + 1,) int64: the MIDI velocity of each bin; index 0 is unused
     """
 
-    def __init__(self, count: int) -> None:
-        self._width = -(-127 // count)
+    def __init__(self, max_bins: int) -> None:
+        self._width = math.ceil(127 / max_bins)
         self.bins: int = self.bin(127)
         lowest = np.arange(self.bins) * self._width + 1
         middle = (lowest + np.minimum(lowest + self._width - 1, 127)) // 2

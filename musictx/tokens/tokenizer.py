@@ -31,13 +31,13 @@ FORMER = {
 
 @dataclass(frozen=True)
 class NoteEvents:
-    """What each id of a vocabulary with note-ons and note-offs does: arrays (size,), mostly int64.
+    """The meaning of each id of a vocabulary with note-ons and note-offs, as arrays (size,).
 
-    note_on   the pitch of a note-on, else -1
-    note_off  the pitch of a note-off, else -1
-    program  the program of a program token, else -1
-    describes_note  bool: velocity and program tokens, which only describe later notes
-    shift_seconds     float: the seconds of a time shift, else 0
+    note_on         int64: the pitch of a note-on, else -1
+    note_off        int64: the pitch of a note-off, else -1
+    program         int64: the program of a program token, else -1
+    describes_note  bool: whether it is a velocity or program token, which describes later notes
+    shift_seconds   float64: the seconds of a time shift, else 0
     """
 
     note_on: np.ndarray
@@ -53,7 +53,7 @@ class NoteEvents:
 
     @cached_property
     def begins_note(self) -> np.ndarray:
-        """(size,) bool: note-ons, drum strokes, and the ids in ``describes_note``."""
+        """(size,) bool: whether it is a note-on, a drum stroke, or an id of ``describes_note``."""
         begins_note: np.ndarray = (self.note_off < 0) & (self.shift_seconds == 0)
         begins_note[: len(SPECIALS)] = False
         return begins_note
@@ -61,13 +61,13 @@ class NoteEvents:
 
 @dataclass(frozen=True)
 class Clock:
-    """Converts between the time of ids and seconds of their score. The time of ids starts at 0 and
-    has a constant tempo; a score may begin with a rest and have a tempo map.
+    """Converts between seconds of a score and id time: seconds from the first id of its encoding.
+    Id time has a constant tempo, while a score may begin with a rest and have a tempo map.
 
     beats   the beats of the score
-    offset  the time in seconds of the score at which its ids begin
-    tempo   for ids that count beats: the tempo of their time in quarter notes per minute; ``None``
-            for ids that count seconds
+    offset  the second of the score at which its ids begin
+    tempo   for ids that count beats: their constant tempo in quarter notes per minute; ``None`` for
+            ids that count seconds
     """
 
     beats: Beats
@@ -75,45 +75,44 @@ class Clock:
     tempo: float | None = None
 
     @cached_property
-    def _first(self) -> float:
+    def _first_quarter(self) -> float:
         return self.beats.quarters(self.offset)
 
     def seconds(self, time: Any) -> Any:
-        """Convert times of the ids, in seconds, to seconds of the score."""
+        """Convert id time to seconds of the score."""
         if self.tempo is None:
             return time + self.offset
-        return self.beats.seconds(self._first + np.asarray(time) * self.tempo / 60.0)
+        return self.beats.seconds(self._first_quarter + np.asarray(time) * self.tempo / 60.0)
 
     def notes_in_seconds(self, notes: np.ndarray) -> np.ndarray:
-        """Convert ``notes`` (:data:`musictx.notes.NOTE`) from times of the ids to seconds of the
-        score."""
+        """Convert ``notes`` (:data:`musictx.notes.NOTE`) from id time to seconds of the score."""
         notes = notes.copy()
         for name in ("start", "end"):
             notes[name] = self.seconds(notes[name])
         return notes
 
     def time(self, seconds: float) -> float:
-        """Convert seconds of the score to the time of the ids, the inverse of :meth:`seconds`."""
+        """Convert seconds of the score to id time, the inverse of :meth:`seconds`."""
         if self.tempo is None:
             return seconds - self.offset
-        return (self.beats.quarters(seconds) - self._first) * 60.0 / self.tempo
+        return (self.beats.quarters(seconds) - self._first_quarter) * 60.0 / self.tempo
 
     def seconds_per_id_second(self, begin: float, end: float) -> float:
-        """Mean seconds of the score per second of its ids, from second ``begin`` to ``end``."""
+        """Mean seconds of the score per second of id time, from second ``begin`` to ``end``."""
         if self.tempo is None or end <= begin:
             return 1.0
         first, last = (self.beats.quarters(seconds) for seconds in (begin, end))
         return (end - begin) / max((last - first) * 60.0 / self.tempo, 1e-6)
 
     def after_bars(self, seconds: float, bars: int) -> float:
-        """The time, in seconds of the score, of the end of ``bars`` bars from the first bar line at
-        or after ``seconds``. A bar line up to :data:`~musictx.beats.NEAR` earlier counts, too."""
+        """The second of the score at which ``bars`` bars end, counted from the first bar line at or
+        after ``seconds``. A bar line up to :data:`~musictx.beats.NEAR` earlier counts, too."""
         line = self.beats.bar_line(self.beats.quarters(max(seconds - NEAR, 0.0)), bars)
         return self.beats.seconds(line)
 
 
 class Tokenizer(ABC):
-    """Converts scores to ids and back. Shards, models and sampling work with ids.
+    """Converts scores to ids and back.
 
     ``encode`` returns ids without pad, bos, eos and cut, which ``data/windows.py`` and
     ``sampling/engine.py`` add. A subclass has a ``name`` and a ``vocabulary`` and implements the
@@ -171,7 +170,7 @@ class Tokenizer(ABC):
 
     @property
     def note_events(self) -> NoteEvents | None:
-        """Which ids are note-ons and note-offs; ``None`` if tokens say the length of notes."""
+        """The note-ons and note-offs among the ids; ``None`` if tokens state lengths of notes."""
         return None
 
     def clock(self, score: Score) -> Clock:
@@ -193,7 +192,7 @@ class Tokenizer(ABC):
 
     @cached_property
     def pitch_of(self) -> np.ndarray:
-        """(size,) int64: the pitch of each id that begins or holds a note; -1 for other ids and
+        """(size,) int64: the pitch of each id that begins or continues a note; -1 for other ids and
         for drums."""
         vocabulary = self.vocabulary
         return vocabulary.values("pitch" if "pitch" in vocabulary.kinds else "note_on")
@@ -231,7 +230,7 @@ class Tokenizer(ABC):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            if name in ("size", "kinds", "kind_of"):  # former members, like those in FORMER
+            if name in ("size", "kinds", "kind_of"):  # former members, now in the vocabulary
                 return getattr(self.vocabulary, name)
             if name in FORMER:
                 return getattr(self, FORMER[name])

@@ -79,16 +79,16 @@ class Vocabulary:
     @cached_property
     def kind_of(self) -> np.ndarray:
         """(size,) int64: the index in :attr:`kinds` of the kind of each id; read-only."""
-        table = np.repeat(np.arange(len(self.fields)), [f.width for f in self.fields])
-        table.setflags(write=False)
-        return table
+        kinds = np.repeat(np.arange(len(self.fields)), [f.width for f in self.fields])
+        kinds.setflags(write=False)
+        return kinds
 
     @cached_property
     def value_of(self) -> np.ndarray:
         """(size,) int64: the value of each id; read-only."""
-        table = np.concatenate([np.arange(f.low, f.high + 1) for f in self.fields])
-        table.setflags(write=False)
-        return table
+        values = np.concatenate([np.arange(f.low, f.high + 1) for f in self.fields])
+        values.setflags(write=False)
+        return values
 
     @cached_property
     def tokens(self) -> tuple[tuple[str, int], ...]:
@@ -110,19 +110,18 @@ class Vocabulary:
         return self.value_of[self.slices[kind]]
 
     def value_range(self, kind: str) -> list[int]:
-        """[first, stop, value]: the ids first, ..., stop - 1 of ``kind`` have the values value,
-        value + 1, ..."""
+        """[first, stop, low]: the ids first, ..., stop - 1 of ``kind`` have the values low,
+        low + 1, ..."""
         first, stop = self.range(kind)
         return [first, stop, self._offset_and_field(kind)[1].low]
 
     def values(self, kind: str) -> np.ndarray:
         """(size,) int64: the value of each id of ``kind``; -1 for other ids, and for all ids if the
         vocabulary does not have this kind."""
-        table = np.full(self.size, -1, np.int64)
+        values = np.full(self.size, -1, np.int64)
         if kind in self.kinds:
-            first, stop = self.range(kind)
-            table[first:stop] = self.value_of[first:stop]
-        return table
+            values[self.slices[kind]] = self.values_in(kind)
+        return values
 
     def id(self, kind: str, value: int = 0) -> int:
         """The id of a token. Raises ``ValueError`` if the vocabulary has no such kind or value."""
@@ -157,10 +156,9 @@ class Vocabulary:
         return self.tokens[token_id]
 
     def _offset_and_field(self, kind: str) -> tuple[int, Field]:
-        try:
-            return self._offsets[kind]
-        except KeyError:
-            raise ValueError(f"kind {kind!r}: expected one of {', '.join(self.kinds)}") from None
+        if kind not in self._offsets:
+            raise ValueError(f"kind {kind!r}: expected one of {', '.join(self.kinds)}")
+        return self._offsets[kind]
 
     def describe(self, token_id: int) -> str:
         """A readable form of a token, such as ``note_on:60`` or ``bos``."""

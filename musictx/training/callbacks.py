@@ -18,8 +18,8 @@ from musictx.training.ranks import print_once
 
 
 class RunCallback(pl.Callback):
-    """A callback that needs its :class:`musictx.training.run.Run`, which sets ``run`` before
-    training. It cannot be used with another Trainer."""
+    """A callback that uses its :class:`musictx.training.run.Run`, which sets the attribute ``run``.
+    It cannot be used with a Trainer of your own."""
 
     run: Any
 
@@ -55,7 +55,7 @@ class Ema(WeightAveraging):
 
 @contextmanager
 def averaged(trainer: pl.Trainer) -> Iterator[None]:
-    """Give the module its averaged weights for this context, if the run averages them."""
+    """Load the averaged weights into the module for this context, if the run averages them."""
     callbacks = trainer.callbacks  # type: ignore[attr-defined]
     ema = next((c for c in callbacks if isinstance(c, Ema) and c._average_model is not None), None)
     if ema is not None:
@@ -100,9 +100,9 @@ class LastCheckpoint(RunCallback, Checkpoint):
     """``last.ckpt``, from which the same command resumes bit for bit.
 
     It is written after each validation, ``minutes`` after it was last written, when a signal stops
-    training, and after the last step. If a validation follows a step, it is written after the
-    validation, because a run that resumes there would skip the validation. (Lightning's
-    ModelCheckpoint with ``train_time_interval`` causes this.)
+    training, and after the last step. If a validation follows a step, it is written only after the
+    validation: a run resumed from an earlier checkpoint of this step would skip the validation, as
+    with ``train_time_interval`` of Lightning's ModelCheckpoint.
     """
 
     def __init__(self, minutes: float = 5.0) -> None:
@@ -112,13 +112,11 @@ class LastCheckpoint(RunCallback, Checkpoint):
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._saved_at = time.monotonic()
 
-    def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any
-    ) -> None:
+    def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **options: Any) -> None:
         if not _is_training(trainer) or not ends_step(trainer, batch_idx=args[-1]):
             return
-        if validation_follows(trainer):
-            return  # on_validation_end saves
+        if validation_follows(trainer):  # on_validation_end saves
+            return
         is_due = time.monotonic() - self._saved_at >= 60 * self.minutes
         is_due = trainer.strategy.broadcast(is_due)  # all processes save at once
         if is_due or self.run.stop.agreed or trainer.fit_loop.done:
@@ -164,6 +162,6 @@ class Samples(RunCallback):
 
 
 def _is_training(trainer: Any) -> bool:
-    """Whether ``trainer`` is training, not validating before it, and not in a ``fast_dev_run``."""
+    """Whether this is a training, not a validation before it or a ``fast_dev_run``."""
     in_fit = trainer.state.fn == "fit" and not trainer.sanity_checking
     return bool(in_fit and not trainer.fast_dev_run)

@@ -41,7 +41,7 @@ def read(path: str | Path) -> dict[str, Any]:
 
     Raises ``UserError`` if the file is missing, damaged or not such a checkpoint.
     """
-    why = "it contains something else"
+    why = "its contents are not those of a checkpoint"
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
         if isinstance(checkpoint["state_dict"], dict) and checkpoint["global_step"] >= 0:

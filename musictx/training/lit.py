@@ -25,12 +25,12 @@ from musictx.attention.terms import most_precise_dtype
 from musictx.data.windows import UNSCORED, Batch
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
-from musictx.training.optimizer import build_optimizer, multiplier
+from musictx.training.optimizer import build_optimizer, lr_factor
 from musictx.training.progress import time_used
 
-#: The loss of a batch is multiplied by this factor, so that float16 gradients do not overflow. A
-#: power of two causes no rounding.
-SCALE = 2.0**-10
+#: The factor of the summed loss of a batch, so that float16 gradients do not overflow. A power of
+#: two causes no rounding.
+LOSS_SCALE = 2.0**-10
 
 
 class LitMusicTransformer(pl.LightningModule):
@@ -65,7 +65,7 @@ class LitMusicTransformer(pl.LightningModule):
         self.optim = dict(optim)
         self.seed = seed
         self._tokens: Tensor | float = 0.0  # number of targets so far; a tensor on the device
-        # Sum of losses and number of targets on this device: since the last step; in validation.
+        # (sum of losses, number of targets) on this device, since the last step and in validation
         self._step_sums: Tensor | None = None
         self._val_sums = torch.zeros(2)
         #: The share of trainer.max_time that has passed, equal on all devices; None: no max_time.
@@ -80,8 +80,6 @@ class LitMusicTransformer(pl.LightningModule):
         logits: Tensor = self.model(ids, **kwargs)
         return logits
 
-    # ------------------------------------------------------------------------------ optimizer
-
     @property
     def _has_scaler(self) -> bool:
         return str(self.trainer.precision).startswith("16-mixed")
@@ -90,15 +88,15 @@ class LitMusicTransformer(pl.LightningModule):
         # The fused AdamW unscales gradients itself, which is after clipping and leaves out Muon.
         fused = self.device.type == "cuda" and not self._has_scaler
         optimizer = build_optimizer(self.model, self.optim, fused=fused)
-        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self._multiplier)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self._lr_factor)
         return {
             "optimizer": optimizer,
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
         }
 
-    def _multiplier(self, step: int) -> float:
-        """Return the learning rate of step ``step``, from 0, as a share of the highest rate."""
-        return multiplier(
+    def _lr_factor(self, step: int) -> float:
+        """Return the learning rate of step ``step``, from 0, as a share of the peak rate."""
+        return lr_factor(
             step,
             total=self.trainer.max_steps,
             warmup=self.optim["warmup"],
@@ -112,14 +110,12 @@ class LitMusicTransformer(pl.LightningModule):
         self._update_time_used()
         scheduler: Any = self.lr_schedulers()
         for group, base in zip(scheduler.optimizer.param_groups, scheduler.base_lrs):
-            group["lr"] = base * self._multiplier(scheduler.last_epoch)
+            group["lr"] = base * self._lr_factor(scheduler.last_epoch)
 
     def _update_time_used(self) -> None:
-        """Use the time of the first process, so that all have the same learning rate."""
+        """Take the time of the first process, so that all have the same learning rate."""
         used = time_used(self.trainer)
         self._time_used = None if used is None else self.trainer.strategy.broadcast(used)
-
-    # --------------------------------------------------------------------------------- training
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         trainer = self.trainer
@@ -133,7 +129,7 @@ class LitMusicTransformer(pl.LightningModule):
         loss, targets = self._loss_sum(batch)
         sums = torch.stack([loss.detach(), targets.to(loss.dtype)])
         self._step_sums = sums if self._step_sums is None else self._step_sums + sums
-        return loss * SCALE
+        return loss * LOSS_SCALE
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         assert self._step_sums is not None
@@ -144,7 +140,7 @@ class LitMusicTransformer(pl.LightningModule):
         self._update_time_used()
         # Lightning has divided the gradient by the numbers of batches and devices. Multiply by
         # these numbers, and divide by the number of targets.
-        factor = trainer.accumulate_grad_batches * trainer.world_size / SCALE
+        factor = trainer.accumulate_grad_batches * trainer.world_size / LOSS_SCALE
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         torch._foreach_mul_(gradients, factor / sums[1].clamp(min=1))
         self._tokens = sums[1].to(most_precise_dtype(self.device)) + self._tokens
@@ -159,14 +155,16 @@ class LitMusicTransformer(pl.LightningModule):
         gradient_clip_algorithm: str | None = None,
     ) -> None:
         by_value = gradient_clip_algorithm == "value"
-        max_norm = math.inf if by_value else gradient_clip_val or math.inf
+        max_norm = math.inf  # the norm is only measured
+        if gradient_clip_val and not by_value:
+            max_norm = gradient_clip_val
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), max_norm)
         # Reading the norm waits for the GPU, so there it is checked only in logged steps.
         trainer: Any = self.trainer
         step, every = trainer.global_step + 1, trainer.log_every_n_steps
-        check = self.device.type == "cpu" or (every and step % every == 0)
-        check = check and not self._has_scaler  # a scaler skips steps that are not finite
-        if check and not bool(norm.isfinite()):
+        is_checked = self.device.type == "cpu" or (every and step % every == 0)
+        # A scaler skips steps that are not finite.
+        if is_checked and not self._has_scaler and not norm.isfinite():
             raise self._divergence_error()  # before the weights change
         if by_value and gradient_clip_val:  # Lightning's own clipping refuses fused AdamW
             nn.utils.clip_grad_value_(self.model.parameters(), gradient_clip_val)
@@ -190,8 +188,6 @@ class LitMusicTransformer(pl.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         # int() raises here for infinity in a damaged file, not only when it is saved again.
         self._tokens = float(int(checkpoint.get("tokens", 0)))
-
-    # ------------------------------------------------------------------------------ evaluation
 
     def on_validation_epoch_start(self) -> None:
         self._val_sums = torch.zeros(2, dtype=most_precise_dtype(self.device), device=self.device)

@@ -23,7 +23,7 @@ from torch import Tensor
 #: Coefficients of x -> a x + b x^3 + c x^5: as steep as possible at 0, while iterations bring
 #: singular values near 1.
 A, B, C = 3.4445, -4.7750, 2.0315
-STEPS = 5  # iterations
+ITERATIONS = 5
 #: Root mean square of a usual AdamW step, as a multiple of the learning rate.
 RMS = 0.2
 
@@ -69,7 +69,7 @@ class Muon(torch.optim.AdamW):
         for (rows, columns), matrices in by_shape.items():
             map_rows = rows // group.get("split", 1)
             steps = torch.stack(self._momentum(matrices))
-            steps = orthogonal(steps.view(-1, map_rows, columns)).to(matrices[0].dtype)
+            steps = orthogonalise(steps.view(-1, map_rows, columns)).to(matrices[0].dtype)
             scale = RMS * max(map_rows, columns) ** 0.5
             torch._foreach_mul_(matrices, 1.0 - group["lr"] * group["weight_decay"])
             torch._foreach_add_(
@@ -90,7 +90,7 @@ class Muon(torch.optim.AdamW):
         return torch._foreach_add(gradients, totals, alpha=self.momentum)  # type: ignore[arg-type]
 
 
-def orthogonal(matrices: Tensor) -> Tensor:
+def orthogonalise(matrices: Tensor) -> Tensor:
     """Move the singular values of matrices (N, rows, columns) near 1 (0.7 to 1.2), with the same
     singular vectors.
 
@@ -102,7 +102,7 @@ def orthogonal(matrices: Tensor) -> Tensor:
     is_tall = x.shape[-2] > x.shape[-1]
     x = x.mT if is_tall else x
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
-    for _ in range(STEPS):
+    for _ in range(ITERATIONS):
         gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=B, alpha=C), x, beta=A)
     return x.mT if is_tall else x
@@ -110,7 +110,8 @@ def orthogonal(matrices: Tensor) -> Tensor:
 
 def multiplies_bfloat16(device: torch.device) -> bool:
     """Whether ``device`` has instructions for products in bfloat16, and torch uses them."""
-    if device.type == "cpu":  # ATEN_CPU_CAPABILITY may restrict torch
-        has = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()  # not public as of torch 2.13
-        return bool(has) and torch.backends.cpu.get_cpu_capability().startswith("AVX512")
-    return device.type == "cuda"
+    if device.type != "cpu":
+        return device.type == "cuda"
+    # The function is not public as of torch 2.13. ATEN_CPU_CAPABILITY may restrict torch.
+    is_supported = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)()
+    return bool(is_supported) and torch.backends.cpu.get_cpu_capability().startswith("AVX512")

@@ -7,7 +7,7 @@ extended model computes the same as the original, except that new ids have a sma
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from musictx.tokens.controls import HERE
 from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.vocab import Vocabulary
 
-#: Options of the model that add parameters to its layers.
+#: Options of the model (true or false) that add parameters to its layers.
 SWITCHES = ("gates", "first_values")
 
 
@@ -33,9 +33,8 @@ def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
 
     Raises ``ConfigError`` if the tokens lack what the position scheme or a feature requires.
     """
-    shape = {f.name: getattr(config.model, f.name) for f in fields(config.model)}
-    shape |= {"position": config.position, "group": tokenizer.group}
-    arguments = complete_arguments(shape, tokenizer)
+    options = asdict(config.model) | {"position": config.position, "group": tokenizer.group}
+    arguments = complete_arguments(options, tokenizer)
     torch.manual_seed(config.seed)
     return MusicTransformer(tokenizer.vocabulary.size, **arguments)
 
@@ -77,7 +76,7 @@ def model_from_init(
 
 def freeze(model: MusicTransformer, layers: int) -> None:
     """Freeze the first ``layers`` layers of ``model`` and the parameters of the position scheme for
-    these layers. All other parameters, such as embeddings, learn.
+    these layers. All other parameters, such as embeddings, are trained.
 
     Raises ``ConfigError`` if the model has fewer layers.
     """
@@ -94,7 +93,8 @@ def freeze(model: MusicTransformer, layers: int) -> None:
 
 
 def extend_tokenizer(tokenizer: Tokenizer, options: TokenizerConfig) -> Tokenizer:
-    """Add the control tokens and programs of ``options`` to ``tokenizer``."""
+    """Return ``tokenizer`` with the control tokens and programs that ``options`` add. Raises
+    ``ConfigError`` if it cannot have control tokens."""
     config = tokenizer.to_config()
     if options.controls:
         config["controls"] = True

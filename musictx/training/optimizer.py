@@ -1,4 +1,4 @@
-"""Make an optimizer, its parameter groups and its learning rates from ``config.OptimConfig``."""
+"""Make the optimizer, its parameter groups and learning rates from ``config.OptimConfig``."""
 
 from __future__ import annotations
 
@@ -17,21 +17,27 @@ from musictx.training.muon import Muon
 from musictx.training.ranks import print_once
 
 #: The default learning rate of fine-tuning, as a share of the default for training from scratch.
-FINE_TUNING = 0.2
+FINE_TUNING_SHARE = 0.2
 #: The longest warm-up as a share of all steps, so that enough steps have the full learning rate.
-MOST_WARMUP = 0.2
-#: In a run with a time limit, the warm-up takes at most this share of the time.
-RISE_SHARE = 0.1
+WARMUP_SHARE = 0.2
+#: The longest warm-up of a run with a time limit, as a share of the time.
+TIMED_WARMUP_SHARE = 0.1
 
 
 def optimizer_options(config: TrainConfig, width: int) -> dict[str, Any]:
     """``config.optim`` as a dict. ``lr=None`` is replaced by the default learning rate, and the
-    warm-up is shortened to :data:`MOST_WARMUP` of the steps if it is longer."""
+    warm-up is shortened to :data:`WARMUP_SHARE` of the steps if it is longer. Raises
+    ``ConfigError`` for AdamW with a precision of 16-true."""
     optim, steps = dataclasses.asdict(config.optim), config.trainer.max_steps
+    if config.trainer.precision == "16-true" and ":" not in optim["name"]:
+        raise ConfigError(
+            "trainer.precision=16-true: AdamW cannot train float16 weights, since its epsilon is 0 "
+            "in float16; use 16-mixed"
+        )
     if optim["lr"] is None:
-        share = 1.0 if config.init is None else FINE_TUNING
-        optim["lr"] = share * learning_rate(width)
-    warmup, limit = optim["warmup"], max(1, int(MOST_WARMUP * steps))
+        share = 1.0 if config.init is None else FINE_TUNING_SHARE
+        optim["lr"] = share * default_learning_rate(width)
+    warmup, limit = optim["warmup"], max(1, int(WARMUP_SHARE * steps))
     if config.trainer.seconds is None and steps > 0 and warmup > limit:
         print_once(
             f"note    optim.warmup={warmup} is long for {steps} steps; it ends after {limit}"
@@ -40,8 +46,8 @@ def optimizer_options(config: TrainConfig, width: int) -> dict[str, Any]:
     return optim
 
 
-def learning_rate(width: int) -> float:
-    """The default highest learning rate: 1e-3 at width 512, proportional to 1 / sqrt(width).
+def default_learning_rate(width: int) -> float:
+    """The default peak learning rate: 1e-3 at width 512, proportional to 1 / sqrt(width).
 
     Narrow networks need a higher rate. At width 128, 300 steps of 1024 tokens with the rates 1e-3,
     2e-3, 4e-3 end at validation losses of 1.99, 1.54, 1.42 nats on the chorales, and of 3.87, 3.84,
@@ -50,10 +56,10 @@ def learning_rate(width: int) -> float:
     return 1e-3 * math.sqrt(512 / width)
 
 
-def multiplier(
+def lr_factor(
     step: int, *, total: int, warmup: int, kind: str, time_used: float | None = None
 ) -> float:
-    """The learning rate at ``step`` (0 = the first) of ``total`` steps, as a share of the highest
+    """The learning rate at ``step`` (0 = the first) of ``total`` steps, as a share of the peak
     rate. It is a pure function, so that a resumed run has the same rates.
 
     The warm-up rises linearly from 1 / warmup at step 0 to 1 at step ``warmup - 1``. Then
@@ -63,50 +69,46 @@ def multiplier(
     rsqrt     sqrt(warmup / (step + 1)): the inverse square root of Vaswani et al. 2017
     constant  1
 
-    ``time_used`` is the share of the time that has passed in a run with a time limit. In such a run
-    the warm-up ends after :data:`RISE_SHARE` of the time at the latest, for slow machines, and
+    In a run with a time limit, ``time_used`` is the share of the time that has passed. Then the
+    warm-up ends after :data:`TIMED_WARMUP_SHARE` of the time at the latest, for slow machines, and
     ``cosine`` is a cosine over the whole time, multiplied by the warm-up.
     """
-    done, peak = step + 1, max(warmup, 1)
-    rise = min(1.0, max(done / peak, (time_used or 0.0) / RISE_SHARE))
+    number, warmup = step + 1, max(warmup, 1)
+    rise = min(1.0, max(number / warmup, (time_used or 0.0) / TIMED_WARMUP_SHARE))
     if kind == "rsqrt":
-        return min(rise, math.sqrt(peak / done))
+        return min(rise, math.sqrt(warmup / number))
     if kind == "constant" or (time_used is None and total < 1):
         return rise
-    share = (done - peak) / max(total + 1 - peak, 1) if time_used is None else time_used
+    share = (number - warmup) / max(total + 1 - warmup, 1) if time_used is None else time_used
     return rise * 0.5 * (1.0 + math.cos(math.pi * min(max(share, 0.0), 1.0)))
 
 
 def build_optimizer(
     model: nn.Module, optim: Mapping[str, Any], *, fused: bool
 ) -> torch.optim.Optimizer:
-    """Make AdamW; or Muon for the hidden matrices and AdamW for the rest (``name=muon``); or the
-    user's class (``name=module:Class``) with ``optim["params"]``.
+    """Make AdamW; with ``name=muon``, Muon for the hidden matrices and AdamW for the rest; with
+    ``name=module:Class``, the user's class with the arguments ``optim["params"]``.
 
     optim  the result of :func:`optimizer_options`
     fused  whether AdamW uses its fused CUDA kernel
 
-    Raises ``ConfigError`` for a class that cannot be import_class or instantiated.
+    Raises ``ConfigError`` for a class that cannot be imported or instantiated.
     """
-    groups = parameter_groups(model, optim)
-    if ":" in optim["name"]:
-        return _user_defined(optim, groups)
-    optimizer_class = Muon if optim["name"] == "muon" else torch.optim.AdamW
-    return optimizer_class(groups, lr=optim["lr"], betas=tuple(optim["betas"]), fused=fused)
-
-
-def _user_defined(optim: Mapping[str, Any], groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
-    name = optim["name"]
+    name, lr, groups = optim["name"], optim["lr"], parameter_groups(model, optim)
+    if ":" not in name:
+        optimizer_class = Muon if name == "muon" else torch.optim.AdamW
+        return optimizer_class(groups, lr=lr, betas=tuple(optim["betas"]), fused=fused)
     plain = [{k: v for k, v in group.items() if k not in ("muon", "split")} for group in groups]
-    optimizer_class, lr = import_class("optim.name", name), optim["lr"]
-    optimizer = create("optim.name", name, optimizer_class, plain, lr=lr, **optim["params"])
+    user_class = import_class("optim.name", name)
+    optimizer = create("optim.name", name, user_class, plain, lr=lr, **optim["params"])
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise ConfigError(f"optim.name={name}: expected a torch.optim.Optimizer")
     return optimizer
 
 
 def parameter_groups(model: nn.Module, optim: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Parameter groups with equal weight decay, optimizer (AdamW or Muon) and learning rate.
+    """Divide the parameters into groups of equal weight decay, optimizer and learning rate. Each
+    trainable parameter is in exactly one group, in the order of ``named_parameters``.
 
     Weight decay applies only to the matrices of ``nn.Linear`` layers. Biases, norms, embeddings and
     the tables of relative positions are scales and look-up tables, not linear maps: decay would
@@ -121,20 +123,18 @@ def parameter_groups(model: nn.Module, optim: Mapping[str, Any]) -> list[dict[st
     If ``table_lr`` is not 1, the tables of the position scheme and of the sparse features get a
     separate group, and ``table_lr`` multiplies its rate. A batch of few windows has gradients for
     few rows of these tables, so they learn more slowly than matrices.
-
-    Each trainable parameter is in exactly one group, in the order of ``named_parameters``.
     """
     embedding_ids = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     matrix_ids = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)} - embedding_ids
     output = getattr(model, "output", None)
     output_ids = set() if output is None else {id(p) for p in output.parameters()}
-    table_ids = _tables(model) if optim["table_lr"] != 1.0 else set()
+    table_ids = _table_ids(model) if optim["table_lr"] != 1.0 else set()
     groups: dict[tuple[bool, bool, int], dict[str, Any]] = {}
     for name, p in model.named_parameters():
         if not p.requires_grad:
             continue
         is_matrix, is_table = id(p) in matrix_ids, id(p) in table_ids
-        split = 0  # trained by AdamW
+        split = 0  # AdamW trains it
         if optim["name"] == "muon" and is_matrix and id(p) not in output_ids:
             split = 3 if name.endswith("qkv.weight") else 1
         rate = optim["adamw_lr"] * (optim["table_lr"] if is_table else 1.0)
@@ -151,15 +151,11 @@ def parameter_groups(model: nn.Module, optim: Mapping[str, Any]) -> list[dict[st
     return [groups[key] for key in sorted(groups)]
 
 
-def _tables(model: nn.Module) -> set[int]:
+def _table_ids(model: nn.Module) -> set[int]:
     """The ``id()`` of each parameter of the position scheme and the sparse features of ``model``,
     except those of linear layers and embeddings."""
     owners = [getattr(model, "position", None)]
     owners += [feature for feature in getattr(model, "features", []) if feature.sparse]
     modules = [m for owner in owners if isinstance(owner, nn.Module) for m in owner.modules()]
-    return {
-        id(p)
-        for module in modules
-        if not isinstance(module, nn.Linear | nn.Embedding)
-        for p in module.parameters(recurse=False)
-    }
+    tables = [m for m in modules if not isinstance(m, nn.Linear | nn.Embedding)]
+    return {id(p) for table in tables for p in table.parameters(recurse=False)}

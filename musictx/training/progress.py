@@ -1,4 +1,4 @@
-"""How much of a run is done, over all its sessions, and the progress bar."""
+"""How much of a run is done, counting earlier sessions, and the progress bar."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TrainingTimer(Timer):
 
     @property
     def state_key(self) -> str:
-        """The key of its state in checkpoints: a former name, so that older runs can be resumed."""
+        """The key in checkpoints: the former name of this class, so that older runs resume."""
         return "Clock"
 
     def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **options: Any) -> None:
@@ -39,8 +39,8 @@ def ends_step(trainer: pl.Trainer, batch_idx: int) -> bool:
 
 
 def validation_follows(trainer: pl.Trainer) -> bool:
-    """Whether Lightning validates after this step. It does so every ``val_check_interval`` batches
-    and after the last step."""
+    """Whether Lightning validates after the current step, as it does every ``val_check_interval``
+    batches and after the last step."""
     batches: Any = trainer.fit_loop.total_batch_idx + 1
     is_due = trainer.fit_loop.done or batches % trainer.val_check_interval == 0
     return bool(trainer.enable_validation and is_due)
@@ -60,10 +60,10 @@ def time_used(trainer: pl.Trainer) -> float | None:
 
 def share_done(trainer: pl.Trainer) -> float:
     """Return the share of the run that is done, 0..1; 0 for a run without end."""
-    used = time_used(trainer)
-    if used is not None:
-        return used
-    return min(1.0, trainer.global_step / trainer.max_steps) if trainer.max_steps > 0 else 0.0
+    share = time_used(trainer)
+    if share is None:
+        share = min(1.0, trainer.global_step / trainer.max_steps) if trainer.max_steps > 0 else 0.0
+    return share
 
 
 def duration(seconds: float) -> str:
@@ -88,7 +88,7 @@ class Progress(ProgressBar):
     """Shows the step, the metrics logged with ``prog_bar=True``, tokens per second and time left.
 
     On a terminal this is one bar for the whole run; otherwise a line every ``every`` seconds. The
-    estimate of the time left is based on the time so far, with validations and samples.
+    time left is extrapolated from the time so far, with validations and samples.
     """
 
     def __init__(self, *, every: float = 10.0, file: TextIO | None = None) -> None:
@@ -118,9 +118,7 @@ class Progress(ProgressBar):
                 total=1.0, file=self.file, bar_format=bar_format, leave=False, dynamic_ncols=True
             )
 
-    def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any
-    ) -> None:
+    def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **options: Any) -> None:
         now = time.monotonic()
         if not self.enabled or now - self._line_time < self.interval:
             return
@@ -144,8 +142,8 @@ class Progress(ProgressBar):
         total = f"/{trainer.max_steps:,}" if trainer.max_steps > 0 else ""
         parts = [f"step {trainer.global_step:,}{total}"]
         for name, value in metrics.items():
-            digits = ".3f" if "loss" in name else ".3g"
-            parts += [f"{name} {value:{digits}}"] if isinstance(value, float) else []
+            if isinstance(value, float):
+                parts.append(f"{name} {value:.3f}" if "loss" in name else f"{name} {value:.3g}")
         tokens = float(trainer.callback_metrics.get("train/tokens", 0.0))
         if 0 < self._line_tokens < tokens:
             rate = (tokens - self._line_tokens) / (now - self._line_time)

@@ -21,14 +21,14 @@ from musictx.config import TrainerConfig
 from musictx.data import workers
 from musictx.errors import ConfigError
 
-#: The SLURM job names of interactive shells, for which srun starts one process.
+#: The SLURM job names of interactive shells, in which SLURM_NTASKS says nothing about this process.
 SHELLS = ("bash", "interactive")
 
 
 def from_environment(
     options: TrainerConfig, environment: Mapping[str, str] = os.environ
 ) -> TrainerConfig:
-    """``options`` with the devices and nodes of the launcher, if one started this process.
+    """Return ``options`` with the numbers of devices and nodes that a launcher started, if any.
 
     Raises ``ConfigError`` if ``options`` has other numbers than the launcher (1 counts as not set)
     or, without a launcher, more processes on the CPU than cores. Lightning checks other devices.
@@ -61,7 +61,7 @@ def from_environment(
 
 def is_first(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether this is the process that writes and prints. ``NODE_RANK`` is the number of the node
-    if nodes are launched by hand; Lightning ignores this variable until there is a Trainer."""
+    if nodes are started by hand; Lightning ignores this variable until there is a Trainer."""
     return not getattr(rank_zero_only, "rank", 0) and environment.get("NODE_RANK", "0") == "0"
 
 

@@ -15,18 +15,18 @@ MOST_PARAMETERS_PER_TOKEN = 20
 
 
 def header(run: Run) -> str:
-    """The lines before training: corpus, model, length and folder of the run, and warnings."""
-    config = run.config
+    """The lines before training: corpus, model, length and folder of the run, and notes."""
+    options, shape = run.config.trainer, run.model.config
     train, held_out = run.shards.totals("train"), run.shards.totals("validation")
     parameters = sum(p.numel() for p in run.model.parameters())
-    shape = run.model.config
-    steps = config.trainer.max_steps
-    length = f"{steps:,} steps" if steps > 0 else "steps without end"
-    trial_steps = int(config.trainer.fast_dev_run)
-    if trial_steps:
-        length = f"a trial of {trial_steps} step{'s' * (trial_steps > 1)}"
-    elif config.trainer.seconds is not None:
-        length = f"{duration(config.trainer.seconds)} of steps"
+    if trial_steps := int(options.fast_dev_run):
+        length = f"a trial of {trial_steps} step" + ("s" if trial_steps > 1 else "")
+    elif options.seconds is not None:
+        length = f"{duration(options.seconds)} of steps"
+    elif options.max_steps > 0:
+        length = f"{options.max_steps:,} steps"
+    else:
+        length = "steps without end"
     lines = [
         f"corpus  {run.shards.corpus['name']}: {train}; {held_out.pieces:,} held out",
         f"model   {parameters:,} parameters: {shape.layers} layers, width {shape.width}, "
@@ -37,9 +37,9 @@ def header(run: Run) -> str:
     if trial_steps:
         return "\n".join(lines)
     lines.append(f"run     {run.folder.path}")
-    if config.trainer.seconds is not None:
+    if options.seconds is not None:
         lines.append("note    time ends this run: the same command will not give the same weights")
-    if parameters > MOST_PARAMETERS_PER_TOKEN * train.tokens and config.init is None:
+    if parameters > MOST_PARAMETERS_PER_TOKEN * train.tokens and run.config.init is None:
         lines.append(
             f"note    {train.tokens:,} tokens are few for {parameters:,} parameters: the model "
             "will overfit; init=FOLDER (fine-tuning) or a smaller model does better"
@@ -90,6 +90,6 @@ def stopped(run: Run) -> str:
         lines.append("the same command resumes")
     if folder.model.is_dir():
         loss, step = run.best()
-        quality = f"validation {loss:.4f} at step {step:,}" if loss else "not validated yet"
+        quality = f"validation {loss:.4f} at step {step:,}" if step else "not validated yet"
         lines.append(f"model so far: {folder.model} ({quality})")
     return "\n".join(lines)

@@ -37,7 +37,7 @@ from musictx.training.run_folder import RunFolder
 from musictx.training.signals import Stopped, StopSignal
 from musictx.training.trainer import build_trainer, describe_device, instantiate
 
-#: The most tokens per second of a sample, for models that write hardly any time shifts.
+#: The most tokens per second of a sample, since an untrained model writes hardly any time shifts.
 TOKENS_PER_SECOND = 60
 
 
@@ -60,8 +60,8 @@ class Run:
         tokenizer: Tokenizer,
         model: MusicTransformer,
     ) -> None:
-        self.config, self.folder, self.shards, self.tokenizer = config, folder, shards, tokenizer
-        self.model = model
+        self.config, self.folder, self.shards = config, folder, shards
+        self.tokenizer, self.model = tokenizer, model
         optim = optimizer_options(config, model.config.width)
         self.lit = LitMusicTransformer(
             model.config.plain(), optim, tokenizer.to_config(), config.seed, model=model
@@ -92,19 +92,19 @@ class Run:
             callbacks.append(Ema(config.optim.ema))
         if not self.shards.pieces("validation"):
             options = dataclasses.replace(options, flags=options.flags | {"limit_val_batches": 0})
-        loggers: list[Any] | bool = bool(config.logger)  # Lightning's dummy in a fast_dev_run
+        loggers: list[Any] | bool = bool(config.logger)  # in a fast_dev_run, Lightning's dummy
         if not options.fast_dev_run:
             loggers = instantiate("logger", config.logger, path, pl.loggers.Logger)
         return build_trainer(options, path, callbacks=callbacks, loggers=loggers)
 
-    def fit(self, checkpoint: Path | None) -> None:
-        """Train; resume from ``checkpoint`` if it is not None.
+    def fit(self, resume_from: Path | None) -> None:
+        """Train, from the beginning or from the checkpoint ``resume_from``.
 
         Raises :class:`Stopped` after Ctrl-C or SIGTERM, ``WriteError`` for a full disk, and
         ``UserError`` for options that Lightning refuses and for a checkpoint of another model.
         """
         try:
-            self.trainer.fit(self.lit, self.data, ckpt_path=checkpoint, weights_only=True)
+            self.trainer.fit(self.lit, self.data, ckpt_path=resume_from, weights_only=True)
         except SystemExit as error:  # raised by Lightning: a second Ctrl-C, SIGTERM before a step
             if not self.stop.received:
                 raise
@@ -114,14 +114,14 @@ class Run:
         except MisconfigurationException as error:  # such as a callback that needs a logger
             raise UserError(reason(error)) from error
         except (OSError, SafetensorError) as error:
-            place = getattr(error, "filename", None) or self.folder.path
-            raise WriteError(f"{place}: cannot be written: {error}") from error
+            path = getattr(error, "filename", None) or self.folder.path
+            raise WriteError(f"{path}: cannot be written: {error}") from error
         except Exception as error:  # Lightning and torch hardly check what is in a checkpoint
             if str(error).startswith("Early stopping conditioned on metric"):
                 raise self._unknown_monitor() from error
-            if checkpoint is None or self.stop.steps:
+            if resume_from is None or self.stop.steps:
                 raise
-            raise _wrong_checkpoint(checkpoint, error) from error
+            raise _wrong_checkpoint(resume_from, error) from error
 
     def _unknown_monitor(self) -> UserError:
         """The error for an EarlyStopping whose metric is not logged."""
@@ -162,7 +162,7 @@ class Run:
         request = GenerateConfig(
             seconds=seconds, tokens=tokens, sampling=self.config.sampling, end="cut"
         )
-        # A model that is being trained does not know its control tokens.
+        # No control tokens: a model at the start of training does not know them.
         steering, seeds = Steering(targets=request.controls), [(self.config.seed, 0)]
         card, folder = {"note_limits": self.limits}, self.folder.model
         model = bundle.Bundle(self.model, self.tokenizer, card, folder)
@@ -180,18 +180,21 @@ class Run:
 
     def best(self) -> tuple[float | None, int]:
         """(nats per token, step) of the best validation of the run; (None, 0) if there was none."""
-        callbacks = self.trainer.checkpoint_callbacks
-        best = next((c for c in callbacks if isinstance(c, BestCheckpoint)), BestCheckpoint())
-        return best.loss, best.step
+        for callback in self.trainer.checkpoint_callbacks:
+            if isinstance(callback, BestCheckpoint):
+                return callback.loss, callback.step
+        return None, 0
 
     def validation_loss(self) -> float | None:
-        """The best validation loss; the latest one if no callback keeps the best; None without."""
-        latest = self.trainer.callback_metrics.get("val/loss")
-        return self.best()[0] or (None if latest is None else float(latest))
+        """The best validation loss; the latest one if no callback records the best; None if there
+        was no validation."""
+        best, _ = self.best()
+        latest = self.trainer.callback_metrics.get("val/loss") if best is None else best
+        return None if latest is None else float(latest)
 
     def card(self) -> dict[str, Any]:
-        """The card of the best weights so far, for ``bundle.save``. ``musictx evaluate`` finds the
-        corpus by the card's name, path, shards and "held out"."""
+        """The model card, for ``bundle.save``. ``musictx evaluate`` finds the corpus by its entries
+        "name", "path", "shards" and "held out"."""
         config, shards, trainer = self.config, self.shards, self.trainer
         train, held_out = shards.totals("train"), shards.totals("validation")
         folders = config.corpus.path or []
@@ -234,8 +237,7 @@ class Run:
             "context carried over, no augmentation, padding not counted, ends of pieces not "
             "counted, weighted by tokens",
         }
-        is_new = config.init is None
-        sources = "corpus named above" if is_new else "corpora of this and the init model"
+        sources = "corpora of this and the init model" if config.init else "corpus named above"
         return {
             "title": f"A Music Transformer trained on {shards.corpus['name']}",
             "command": command_line(),
@@ -248,20 +250,20 @@ class Run:
 
     def rows_per_step(self) -> int:
         """The number of windows in an optimizer step, on all devices together."""
-        batches = self.config.trainer.accumulate_grad_batches * self.trainer.world_size
-        return self.config.data.batch_size * batches
+        trainer = self.trainer  # a callback may change its number of accumulated batches
+        return self.config.data.batch_size * trainer.accumulate_grad_batches * trainer.world_size
 
     def describe_windows(self) -> str:
-        """A text such as "64 of 200 windows of 1024 tokens": those used in validation."""
+        """The windows used in validation, such as "64 of 200 windows of 1024 tokens"."""
         total = len(EvaluationWindows(self.shards, "validation", self.data.window))
         measured = min(self.config.data.validation_windows or total, total)
         return f"{measured} of {total} windows of {self.data.window} tokens"
 
 
-def _wrong_checkpoint(checkpoint: Path, error: Exception) -> UserError:
+def _wrong_checkpoint(path: Path, error: Exception) -> UserError:
     """The error for a checkpoint of another model, or a damaged one."""
     return UserError(
-        f"{checkpoint}: not of this model ({reason(error)}); delete it, or give another out="
+        f"{path}: not of this model ({reason(error)}); delete it, or give another out="
     )
 
 

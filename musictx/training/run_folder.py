@@ -36,8 +36,8 @@ from musictx.shipped import locate
 from musictx.tokens.tokenizer import Tokenizer
 
 SETTINGS, STATUS, LOCK = "run.yaml", "status.json", ".lock"
-#: Options for the length of a run. They may change from one session in a folder to the next. So may
-#: ``callbacks``, since a callback can end a run.
+#: Options for the length of a run, which may be changed to resume it. So may ``callbacks``, since a
+#: callback can end a run.
 LENGTH_OPTIONS = {
     "trainer.max_steps",
     "trainer.flags.min_steps",
@@ -47,7 +47,7 @@ LENGTH_OPTIONS = {
 #: Options that do not affect the weights: paths, numbers of processes, reports.
 WITHOUT_EFFECT = {
     "out",
-    "corpus.path",  # fingerprints() compares its contents instead
+    "corpus.path",  # hash_inputs() compares its contents instead
     "corpus.shards",
     "corpus.workers",
     "data.num_workers",
@@ -82,29 +82,30 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def identity(config: TrainConfig) -> dict[str, Any]:
+def weight_options(config: TrainConfig) -> dict[str, Any]:
     """The options that affect the weights of a run, by dotted name."""
     flat = flatten(dataclasses.asdict(config))
-    omit = GROUPS_WITHOUT_EFFECT + (FROM_INIT if config.init is not None else ())
-    options = {k: v for k, v in flat.items() if k not in WITHOUT_EFFECT and not k.startswith(omit)}
+    groups = GROUPS_WITHOUT_EFFECT + (FROM_INIT if config.init is not None else ())
+    names = [n for n in flat if n not in WITHOUT_EFFECT and not n.startswith(groups)]
+    options = {name: flat[name] for name in names}
     if config.init is not None and config.model.dropout is not None:
         options["model.dropout"] = config.model.dropout
     return options
 
 
 def _length_options(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of an :func:`identity` that affect the length of the run."""
+    """The options among ``flat`` that affect the length of the run."""
     return {k: v for k, v in flat.items() if k in LENGTH_OPTIONS or k.startswith("callbacks.")}
 
 
 def key(config: TrainConfig, fingerprints: Mapping[str, str]) -> str:
-    """8 hexadecimal digits that are equal for runs with the same :func:`identity` and
-    :func:`fingerprints`."""
-    text = json.dumps([identity(config), dict(fingerprints)], sort_keys=True, default=str)
+    """8 hexadecimal digits that are equal for runs with the same :func:`weight_options` and
+    :func:`hash_inputs`."""
+    text = json.dumps([weight_options(config), dict(fingerprints)], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def fingerprints(config: TrainConfig, shards: Shards, tokenizer: Tokenizer) -> dict[str, str]:
+def hash_inputs(config: TrainConfig, shards: Shards, tokenizer: Tokenizer) -> dict[str, str]:
     """Hashes of the corpus, the vocabulary and the initial weights, which must be the same to
     resume."""
     pieces = [(p.name, p.hash, p.split, p.tokens) for p in shards.pieces()]
@@ -136,8 +137,8 @@ def choose_path(config: TrainConfig, corpus: str, fingerprints: Mapping[str, str
 
 
 class State(NamedTuple):
-    """The progress of a run: the number of optimizer steps in its last checkpoint and, if it is
-    finished, its seconds and its best validation loss in nats per token."""
+    """The progress of a run: the number of optimizer steps in its last checkpoint; of a finished
+    run also its seconds and its best validation loss in nats per token."""
 
     is_finished: bool = False
     step: int = 0
@@ -146,7 +147,7 @@ class State(NamedTuple):
 
 
 class RunFolder:
-    """A run folder, for a new run or to resume one. Only the first process writes into it."""
+    """The folder of a new run or of one to resume. Only the first process writes into it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -159,7 +160,7 @@ class RunFolder:
         return not (self.path / SETTINGS).is_file()
 
     def status(self) -> State:
-        """Read the file of :meth:`write_status`; a default state if it is missing or damaged."""
+        """The state in status.json; the default state if the file is missing or damaged."""
         try:
             status = json.loads((self.path / STATUS).read_text(encoding="utf-8"))
             step, seconds = int(status["step"]), round(status["seconds"])
@@ -170,32 +171,33 @@ class RunFolder:
             return State()
 
     def write_status(self, **status: Any) -> None:
+        """Write status.json."""
         files.write_text(self.path / STATUS, json.dumps(status, indent=1) + "\n")
 
     def state(self, config: TrainConfig) -> State:
-        """The state of the run for the options ``config``: it is finished only if it has a model
-        and its length is that of ``config``. The folder must have passed :meth:`check`. Raises
-        ``UserError`` if the run has done more steps than ``trainer.max_steps``."""
-        from musictx.training import checkpoint  # it imports torch, which the studio imports later
+        """The state of the run for the options ``config``: a run is finished if it has a model and
+        its options of length are those of ``config``. The folder must have passed :meth:`check`.
+        Raises ``UserError`` if the run has done more steps than ``trainer.max_steps``."""
+        from musictx.training import checkpoint  # imports torch, slow for the studio
 
-        state, steps = self.status(), config.trainer.max_steps
+        state, max_steps = self.status(), config.trainer.max_steps
         if state.is_finished and (self.model / "model.safetensors").is_file():
             settings, _ = self._settings()
-            if _length_options(settings) == _length_options(identity(config)):
+            if _length_options(settings) == _length_options(weight_options(config)):
                 return state
         if not self.last.is_file():
             return State()
         step = checkpoint.read(self.last)["global_step"]
-        if config.trainer.seconds is None and step > steps > 0:
+        if config.trainer.seconds is None and step > max_steps > 0:
             raise UserError(
-                f"trainer.max_steps={steps}: {self.last} has done {step:,} steps; give a larger "
-                "number or another out="
+                f"trainer.max_steps={max_steps}: {self.last} has done {step:,} steps; give a "
+                "larger number or another out="
             )
         return State(step=step)
 
     def check(self, config: TrainConfig, fingerprints: Mapping[str, str]) -> None:
         """Raise ``UserError`` if the folder contains files but no run, or a run with a checkpoint
-        or a model whose settings or :func:`fingerprints` differ."""
+        or a model that has other :func:`weight_options` (except its length) or fingerprints."""
         if self.is_new:
             if self.path.is_dir() and any(
                 p.name != LOCK and not p.name.startswith(files.PARTIAL_PREFIX)
@@ -207,7 +209,7 @@ class RunFolder:
                 )
             return
         old_settings, old_fingerprints = self._settings()
-        settings = identity(config)
+        settings = weight_options(config)
         differences = [
             f"{name} was {old_settings[name]}, now {value}"
             for name, value in settings.items()
@@ -220,11 +222,11 @@ class RunFolder:
             if old_fingerprints.get(name, value) != value
         ]
         if differences and (self.last.is_file() or self.model.is_dir()):
-            more = len(differences) - MOST_DIFFERENCES
-            named = "; ".join(differences[:MOST_DIFFERENCES])
-            named += f" and {more} more" if more > 0 else ""
+            listed = "; ".join(differences[:MOST_DIFFERENCES])
+            if (more := len(differences) - MOST_DIFFERENCES) > 0:
+                listed += f" and {more} more"
             raise UserError(
-                f"out={self.path}: the run in this folder is a different one ({named}); give "
+                f"out={self.path}: the run in this folder is a different one ({listed}); give "
                 f"another out=, with init={self.path} to start from its weights"
             )
 
@@ -233,21 +235,21 @@ class RunFolder:
         :meth:`check`."""
         files.remove_partial(self.path)
         (self.path / STATUS).unlink(missing_ok=True)
-        described = {
+        contents = {
             "musictx": __version__,
             "key": key(config, fingerprints),
             "applied_to": dict(fingerprints),
             "settings": dataclasses.asdict(config),
         }
-        text = yaml.safe_dump(described, sort_keys=False, allow_unicode=True)
+        text = yaml.safe_dump(contents, sort_keys=False, allow_unicode=True)
         files.write_text(self.path / SETTINGS, text)
 
     def _settings(self) -> tuple[dict[str, Any], dict[str, str]]:
         """Read the options by dotted name, and the fingerprints, from ``run.yaml``."""
         path = self.path / SETTINGS
         try:
-            described = yaml.safe_load(path.read_text(encoding="utf-8"))
-            return flatten(described["settings"]), dict(described["applied_to"])
+            contents = yaml.safe_load(path.read_text(encoding="utf-8"))
+            return flatten(contents["settings"]), dict(contents["applied_to"])
         except PARSE_ERRORS as error:
             raise UserError(
                 f"{path}: cannot be read; give another out=, or delete the folder"
@@ -255,19 +257,19 @@ class RunFolder:
 
 
 @contextmanager
-def one_process(
+def exclusive_lock(
     path: Path, option: str = "out", activity: str = "is training in"
 ) -> Iterator[None]:
     """Lock ``path`` during the block. Raises ``UserError`` if another process has the lock.
 
     path      the lock file; missing folders are created, and removed afterwards if they are empty
-    option    the option whose value is the folder of ``path``
-    activity  what a process with the lock does, for the message of the error
+    option    the option whose value is the folder of ``path``, for the message of the error
+    activity  what the other process does, for this message
 
     On a file system without locks nothing is locked.
     """
-    named, created = f"{option}={path.parent}", [p for p in path.parents if not p.exists()]
-    lock = FileLock(path, timeout=0)
+    folder, lock = f"{option}={path.parent}", FileLock(path, timeout=0)
+    new_folders = [parent for parent in path.parents if not parent.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
@@ -276,11 +278,11 @@ def one_process(
         with suppress(OSError):  # on Windows a locked file cannot be read
             holder = path.read_text(encoding="utf-8").strip() or holder
         raise UserError(
-            f"{named}: {holder} {activity} this folder; wait for it, or give another folder"
+            f"{folder}: {holder} {activity} this folder; wait for it, or give another folder"
         ) from None
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
-            raise files.cannot_write(named, error) from error
+            raise files.cannot_write(folder, error) from error
     try:
         with suppress(OSError):
             path.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
@@ -289,6 +291,6 @@ def one_process(
         with suppress(OSError):  # on Windows release() removes the file
             path.unlink()
         lock.release()
-        for folder in created:
+        for new_folder in new_folders:
             with suppress(OSError):  # the folder is not empty
-                folder.rmdir()
+                new_folder.rmdir()

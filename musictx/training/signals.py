@@ -21,8 +21,8 @@ class Stopped(Exception):
 
 
 class StopSignal(pl.Callback):
-    """In ``with StopSignal() as stop:`` the first SIGINT or SIGTERM stops training. A second one
-    has its usual effect, such as KeyboardInterrupt.
+    """Within ``with StopSignal():`` the first SIGINT or SIGTERM stops training. A second one has
+    its usual effect, such as KeyboardInterrupt.
 
     1. The signal handler sets ``received``.
     2. After the step all processes agree on a signal (``agreed``), and ``LastCheckpoint`` saves.

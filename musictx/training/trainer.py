@@ -34,8 +34,8 @@ def build_trainer(
     callbacks: Sequence[pl.Callback] = (),
     loggers: Sequence[Any] | bool = (),
 ) -> pl.Trainer:
-    """Make a Trainer for a run in ``folder``. There is one endless epoch: ``max_steps`` or
-    ``max_time`` ends the run.
+    """Make a Trainer for a run in ``folder``. There is one endless epoch, which ``max_steps`` or
+    ``max_time`` ends: callbacks that act at the end of an epoch act once, after the last step.
 
     Raises ``UserError`` for a device or a strategy that is not available, and for flags that
     Lightning refuses.
@@ -69,12 +69,12 @@ def build_trainer(
 
 
 def _check_types(flags: Mapping[str, Any]) -> None:
-    """Raise ``ConfigError`` for a flag whose type is not in Lightning's signature."""
+    """Raise ``ConfigError`` for a flag whose value has no type of Lightning's signature."""
     hints = typing.get_type_hints(pl.Trainer.__init__)
     for name, value in flags.items():
         kinds = typing.get_args(hints[name]) or (hints[name],)
         literals = [choice for kind in kinds for choice in typing.get_args(kind)]
-        classes = tuple(k for k in kinds if isinstance(k, type))
+        classes = tuple(kind for kind in kinds if isinstance(kind, type))
         if value not in literals and not isinstance(value, classes):
             expected = str(hints[name]).replace("typing.", "").removeprefix("<class '").rstrip("'>")
             raise ConfigError(f"trainer.{name}={value}: expected {expected}")
@@ -83,7 +83,7 @@ def _check_types(flags: Mapping[str, Any]) -> None:
 def instantiate(group: str, nodes: Mapping[str, Any], folder: Path, base: type) -> list[Any]:
     """Instantiate the ``_target_`` of each entry of a configuration group, callbacks or logger.
 
-    ``{run_folder}`` in their options is replaced by ``folder``; entries that are null are left out.
+    ``{run_folder}`` in their options is replaced by ``folder``; entries with None are left out.
     Modules in the current folder can be imported. Raises ``ConfigError`` for an entry that cannot
     be instantiated or is not an object of the class ``base``.
     """
@@ -112,6 +112,7 @@ def instantiate(group: str, nodes: Mapping[str, Any], folder: Path, base: type) 
 
 
 def _with_folder(node: Any, folder: str) -> Any:
+    """Replace :data:`RUN_FOLDER` in all texts of ``node``."""
     if isinstance(node, Mapping):
         return {k: _with_folder(v, folder) for k, v in node.items()}
     if isinstance(node, list):
@@ -120,7 +121,7 @@ def _with_folder(node: Any, folder: str) -> Any:
 
 
 def precision(name: str, accelerator: str) -> Any:
-    """The precision for Lightning: ``name``, with auto and fast replaced for this machine."""
+    """Lightning's name of the precision ``name``; auto and fast depend on this machine."""
     if name not in ("auto", "fast"):
         return name
     on_gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
@@ -152,7 +153,7 @@ def quiet() -> Iterator[None]:
 
 
 def describe_device(trainer: pl.Trainer) -> str:
-    """A text such as "cpu" or "2 x NVIDIA H100 (bf16-mixed)"."""
+    """The devices and their precision, such as "cpu" or "2 x NVIDIA H100 (bf16-mixed)"."""
     device = trainer.strategy.root_device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
     count = f"{trainer.world_size} x " if trainer.world_size > 1 else ""

@@ -20,7 +20,7 @@ from musictx.config import GenerateConfig
 from musictx.data.module import MusicDataModule
 from musictx.data.shards import Piece, Shards, new_shards
 from musictx.errors import UserError
-from musictx.evaluate.app import corpus_of
+from musictx.evaluate.app import corpus_from_card
 from musictx.studio import exchange
 from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
@@ -72,7 +72,7 @@ def _make_model(draw: Draw[Any], folder: Path) -> Path:
 
 def _load_and_generate(path: Path) -> object:
     model = bundle.load(path)
-    return corpus_of(model.corpus), generate(model, GenerateConfig(tokens=6))
+    return corpus_from_card(model.corpus), generate(model, GenerateConfig(tokens=6))
 
 
 def _write_shards(folder: Path) -> None:

@@ -19,7 +19,7 @@ from musictx.chords import NAMES, QUALITIES, Chord, chord_changes
 from musictx.errors import UserError
 from musictx.progress import progress
 from musictx.songs.bar_tokens import BarTokenizer
-from musictx.songs.chord_estimation import STATES, half_bar_durations, transposed
+from musictx.songs.chord_estimation import STATES, half_bar_durations, transpose_triads
 from musictx.songs.repeats import FARTHEST_BARS, repeat_distances
 from scripts.harness import run
 
@@ -39,7 +39,7 @@ def triad(chord: Chord) -> int:
 def key_of(states: np.ndarray) -> int:
     """The tonic, as a pitch class, of the major scale with most of these triads."""
     scale = [0, 2 + 12, 4 + 12, 5, 7, 9 + 12]
-    inside = [np.isin(transposed(states, -key), scale).sum() for key in range(12)]
+    inside = [np.isin(transpose_triads(states, -key), scale).sum() for key in range(12)]
     return int(np.argmax(inside))
 
 
@@ -68,7 +68,7 @@ def main(path: Path, without: Path | None = None, out: Path | None = None) -> Pa
             named = np.array([chord is not None and chord.quality > 0 for chord in current])
             states = np.array([triad(chord) if chord else 0 for chord in current])
             key = key_of(states[named])
-            relative = transposed(states, -key)
+            relative = transpose_triads(states, -key)
             for n in np.flatnonzero(named):
                 tones[states[n] // 12] += np.roll(sounds[n], -(states[n] % 12), axis=1)
                 if n and named[n - 1]:

@@ -12,7 +12,7 @@ from musictx.apps import candidates
 from musictx.apps import generate as app
 from musictx.config import GenerateConfig, ModelFolder
 from musictx.errors import UserError
-from musictx.likelihood import mutual_information
+from musictx.likelihood import pointwise_mutual_information
 from musictx.notes import Score
 from musictx.sampling.primer import NO_PRIMER
 from musictx.sampling.sample import Sample
@@ -149,7 +149,7 @@ def test_of_the_candidates_the_one_with_the_most_to_do_with_its_past_is_kept(pri
         before, after = piano.tokenizer.encode(primer or sample.score), sample.ids
         if not primed:
             before, after = np.split(before, [len(before) // 2])
-        return mutual_information(piano, before, after) / sample.notes
+        return pointwise_mutual_information(piano, before, after) / sample.notes
 
     every = musictx.generate(piano, samples=6, **options)
     best = [max(every[:3], key=coherence), max(every[3:], key=coherence)]
@@ -174,7 +174,7 @@ def test_after_an_interrupt_a_finished_candidate_is_kept_or_the_best_unfinished_
 
 def test_halves_of_a_new_piece_begin_with_whole_steps_and_a_bar_has_none(monkeypatch):
     information = Mock(return_value=1.0)
-    monkeypatch.setattr(candidates, "mutual_information", information)
+    monkeypatch.setattr(candidates, "pointwise_mutual_information", information)
     for name, options in (("song", {"bars": 1}), ("chorale", {"tokens": 132})):
         model = bundle.load(shipped.models()[name])
         (piece,) = musictx.generate(model, **options, seed=4)
@@ -189,7 +189,7 @@ def test_after_an_interrupt_the_pieces_are_written_as_far_as_they_are(
     more = {"primer": str(primer)} if closes else {}
 
     def stopped(*args, **options):
-        yield 0, Sample(Score(), 0.0, np.zeros(4, np.uint16), 0, 2.0, "interrupted")
+        yield 0, Sample(Score(), 0.0, np.zeros(4, np.uint16), 1, 2.0, "interrupted")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(app, "continuations", stopped)
@@ -197,7 +197,8 @@ def test_after_an_interrupt_the_pieces_are_written_as_far_as_they_are(
         app.run(config("song" if closes else folder, tmp_path, **more))
     name = "my tune-continued-0-1.mid" if closes else "tunes-0-1.mid"
     assert [*contents(tmp_path / "out")] == [name]
-    assert "interrupted after 2.0 s" in capsys.readouterr().out
+    assert ": 1 new note, 2.0 s of music\n" in (out := capsys.readouterr().out)
+    assert "interrupted after 2.0 s" in out
 
 
 def test_out_may_name_a_file_and_a_performance_has_no_notation(folder, tmp_path):

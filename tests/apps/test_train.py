@@ -196,3 +196,5 @@ def test_the_learning_rate_follows_the_width_unless_it_is_given(root):
     assert rate("optim.lr=null") == pytest.approx(1e-3 * 32**0.5)
     assert rate("optim.lr=null", "init=piano") == pytest.approx(0.2e-3 * 32**0.5)
     assert rate("optim.lr=0.0001") == 1e-4
+    with pytest.raises(UserError, match=r"^trainer\.precision=16-true: AdamW cannot"):
+        rate("trainer.precision=16-true")

@@ -187,8 +187,8 @@ def test_a_file_that_harms_its_reader_costs_only_itself(tmp_path):
     report = run(" ".join(words), tmp_path / "out", workers=2, **options)
     assert {item.name[3:]: item.reason for item in report.left_out} == reasons
     details = {item.reason: item.detail for item in report.left_out}
-    assert "corpus.limits.read_seconds=5" in details["took too long"]
-    assert "corpus.limits.read_mb=512" in details["too large"]
+    assert "limits.read_seconds=5" in details["took too long"]
+    assert "limits.read_mb=512" in details["too large"]
     assert details["unreadable"] == "RuntimeError: a bug of ours"
     assert list(by_name(tmp_path / "out")) == [f"{i:02} {i}" for i in range(40) if i % 7]
 

@@ -11,7 +11,7 @@ from musictx.config import CorpusConfig
 from musictx.data import corpora
 from musictx.data.corpora import Folder, Maestro
 from musictx.errors import UserError
-from musictx.folders import walk
+from musictx.folders import walk, walk_several
 from musictx.tokens.build import build
 from tests.data.helpers import Given, contents, run, write_songs
 
@@ -57,6 +57,8 @@ def test_every_folder_that_links_lead_to_is_listed_once(tmp_path_factory, links)
             waiting += [entry for entry in folder.iterdir() if entry.is_dir()]
     found = [Path(file.path).resolve() for file in walk(places[0], (".mid",))]
     assert sorted(found) == sorted(folder / "x.mid" for folder in reached)
+    nested = dict.fromkeys(places[:3], "")
+    assert [*walk_several(nested, (".mid",))] == [*walk(places[0], (".mid",))]
 
 
 def test_several_folders_are_one_corpus(tmp_path):

@@ -16,7 +16,7 @@ from musictx.errors import UserError
 from musictx.evaluate import compare as app
 from musictx.evaluate import measures, sets
 from musictx.evaluate.app import write_result
-from musictx.evaluate.comparison import COPIED, compare, number
+from musictx.evaluate.comparison import COPIED, compare, format_number
 from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import SHORTEST_COPY
 from musictx.evaluate.measures import MEASURES
@@ -223,7 +223,7 @@ def test_the_table_and_the_written_files_have_the_same_numbers(tmp_path):
     silent = np.mean([p["dead air of 5 s"] >= 5 for p in result.pieces if p["set"] == REAL])
     assert rows["dead air of 5 s"][REAL] == silent, "a share of pieces"
     assert "runs of the music given" not in rows, "no sample has given music"
-    assert number(float(np.mean(values))) in str(result)
+    assert format_number(float(np.mean(values))) in str(result)
     write_result(str(tmp_path / "a.json"), result, whole, result.pieces)
     assert json.loads((tmp_path / "a.json").read_text()) == json.loads(json.dumps(whole))
     write_result(str(tmp_path / "a.csv"), result, whole, result.pieces)
@@ -262,9 +262,9 @@ def test_music_on_a_grid_is_measured_in_bars_counted_from_the_beginning_of_the_p
      '{"samples": {"song-000": {"seam": NaN}}}', '{"samples": {"song-000": {"seam": 1'],
 )  # fmt: skip
 def test_a_damaged_list_is_one_sentence(text, tmp_path):
-    (tmp_path / sets.LIST).write_text(text)
+    (tmp_path / sets.SAMPLES_FILE).write_text(text)
     with pytest.raises(UserError, match=r"samples\.json: damaged; delete it"):
-        sets.seams_in(tmp_path)
+        sets.read_seams(tmp_path)
 
 
 def test_real_pieces_are_drawn_by_the_seed_among_those_long_enough(tmp_path):
@@ -272,21 +272,22 @@ def test_real_pieces_are_drawn_by_the_seed_among_those_long_enough(tmp_path):
     shards = make_shards(tmp_path / "s", ids, ids)
     pieces = [p._replace(seconds=float(p.number)) for p in shards.pieces("validation")]
     lasting = {p.name for p in pieces if p.seconds >= 15}
-    draws = [sets.draw(pieces, "validation", 4, 15, seed) for seed in (0, 0, 1)]
+    draws = [sets.draw_pieces(pieces, "validation", 4, 15, seed) for seed in (0, 0, 1)]
     assert draws[0] == draws[1] != draws[2]
     for draw in draws:
         assert len({p.name for p in draw} & lasting) == 4
-    assert {p.name for p in sets.draw(pieces, "validation", 99, 15, 0)} == lasting
+    assert {p.name for p in sets.draw_pieces(pieces, "validation", 99, 15, 0)} == lasting
     with pytest.raises(UserError, match=r"seconds: no validation piece .* lasts 99 s"):
-        sets.draw(pieces, "validation", 4, 99, 0)
+        sets.draw_pieces(pieces, "validation", 4, 99, 0)
 
 
 def test_controls_have_the_given_music_of_another_piece_and_moved_harmony():
     real = [sets.Excerpt(f"{i}", song(i, 40), 2.0, 3.0) for i in range(3)]
-    for excerpt, other, control in zip(real, [*real[1:], real[0]], sets.controls(real)):
-        assert control.given == other.given
-        top = skyline(excerpt.piece)[excerpt.inside]
-        moved = control.in_place.notes["pitch"].astype(int) - excerpt.in_place.notes["pitch"]
+    for excerpt, other, control in zip(real, [*real[1:], real[0]], sets.control_set(real)):
+        assert control.given_music == other.given_music
+        top = skyline(excerpt.piece)[excerpt.note_mask]
+        pitch, old = (e.score_in_piece.notes["pitch"].astype(int) for e in (control, excerpt))
+        moved = pitch - old
         assert set(moved[top]) == {0}
         assert set(np.abs(moved[~top])) <= {6}
-    assert sets.controls(real[:1]) == []
+    assert sets.control_set(real[:1]) == []

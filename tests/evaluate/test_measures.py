@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from musictx.chorale.evaluation import Copies
 from musictx.data.statistics import excerpt, restruck
 from musictx.evaluate import measures as m
-from musictx.evaluate.copies import SHORTEST_COPY, STEP, CopyIndex, symbols
+from musictx.evaluate.copies import SHORTEST_COPY, STEP_SECONDS, CopyIndex, symbols
 from musictx.evaluate.measures import MEASURES, histogram, overlap
 from musictx.evaluate.sets import Excerpt
 from musictx.notes import Score, skyline
@@ -97,7 +97,7 @@ def test_the_longest_repeated_pattern_is_that_of_a_loop(pitches):
             stop = start + period
             while stop < len(pitches) and pitches[stop] == pitches[stop - period]:
                 stop += 1
-            if stop - start >= m.TURNS * period:
+            if stop - start >= m.STUCK_REPEATS * period:
                 best = max(best, stop - 1 - start)
     assert m.stuck_seconds(line(*pitches)) == best / 2
 
@@ -172,12 +172,12 @@ NOTES = st.lists(st.tuples(st.sampled_from([0, 1]), st.sampled_from([60, 62])), 
 
 def score(rows):
     """Return the score of (steps since the note before, pitch)."""
-    starts = np.cumsum([gap for gap, _ in rows]) * STEP
+    starts = np.cumsum([gap for gap, _ in rows]) * STEP_SECONDS
     return of(*((start, start + 0.1, pitch) for start, (_, pitch) in zip(starts, rows)))
 
 
 def steps_of(piece):
-    rows = sorted((round(float(n["start"]) / STEP), int(n["pitch"])) for n in piece.notes)
+    rows = sorted((round(float(n["start"]) / STEP_SECONDS), int(n["pitch"])) for n in piece.notes)
     return [(b[1] - a[1], b[0] - a[0]) for a, b in pairwise(rows)]
 
 

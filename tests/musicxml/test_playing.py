@@ -103,9 +103,10 @@ def test_grace_notes_shorten_only_the_note_that_is_played_before_them():
     """The last of a repeat; after a rest they come before the bar line and shorten nothing."""
     one = round(4 - TWELFTH, 4)
     back = '<barline><repeat direction="backward"/></barline>'
-    assert spans(played(note(C, 4) + back, grace(D) + note(E, 4))) == [
-        (0, 2, 60), (2, one, 60), (one, 4, 62), (4, 6, 64)
-    ]  # fmt: skip
+    for between in ("", backup(0)):
+        assert spans(played(note(C, 4) + back, grace(D) + between + note(E, 4))) == [
+            (0, 2, 60), (2, one, 60), (one, 4, 62), (4, 6, 64)
+        ]  # fmt: skip
     assert spans(played(note(REST, 8) + grace(D), note(E, 4))) == [(one, 4, 62), (4, 6, 64)]
 
 
@@ -126,10 +127,13 @@ def test_pedals_are_played_and_end_with_the_piece():
     assert score.pedals["value"].tolist() == [127, 0, 127, 0]
     open_end = played(pedal("start") + note(D, 2) + note(REST, 4), half)
     assert fold_sustain(open_end).notes["end"][0] == 3
+    voices = played(half + pedal("stop") + half + backup(8) + pedal("start") + half)
+    assert voices.pedals["value"].tolist() == [127, 0]
 
 
 PLAIN = [
     note(C, 2, after="<notations><ornaments><trill-mark/></ornaments></notations>"),
+    note(C, 2, after='<notations><slide type="start"/><slide type="stop"/></notations>'),
     note(C, 2) + note(D, 2, before="<cue/>"),
     note(C, 2) + note(D.replace("4<", "10<"), 2),
     note(C.replace("<oct", "<alter>0.5</alter><oct"), 2),

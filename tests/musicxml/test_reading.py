@@ -6,6 +6,7 @@ import pytest
 
 from musictx import musicxml
 from musictx.beats import Beats
+from tests.musicxml import pages
 from tests.musicxml.pages import CHORD, FOUR, HEAD, REST, C, D, E, G, backup, document, note, read
 
 THIRD = (
@@ -46,9 +47,10 @@ WRITTEN = {
         [(0, 4, 60, 0), (8, 12, 62, 0), (8, 12, 67, 1)],
     ),
     "a note without a duration has that of its note value": (
-        [[HEAD.format(6) + note(C, None, after="<type>quarter</type><dot/>")
-          + note(E, None, after=f"<type>quarter</type>{THIRD}") + note(G, None)]],
-        [(0, 1.5, 60, 0), (1.5, 2.166667, 64, 0)],
+        [[HEAD.format(96) + note(C, None, after="<type>quarter</type><dot/>")
+          + note(E, None, after=f"<type>quarter</type>{THIRD}") + note(G, None)
+          + note(D, None, after="<type>128th</type>")]],
+        [(0, 1.5, 60, 0), (1.5, 2.166667, 64, 0), (2.166667, 2.197917, 62, 0)],
     ),
     "nothing goes back beyond the beginning of its measure": (
         [[HEAD.format(1) + note(C, 1) + backup(2) + note(E, 1),
@@ -122,11 +124,16 @@ def test_drums_without_a_key_get_it_from_their_name_or_their_place_on_the_staff(
 
 
 def test_an_instrument_may_change_its_program():
-    change = "<sound><midi-instrument><midi-program>41</midi-program></midi-instrument></sound>"
-    change += "<sound><midi-instrument><volume>80</volume></midi-instrument></sound>"
-    first = FOUR.format(1) + note(C, 2) + change + note(D, 2)
-    notes = musicxml.read(document([first], [FOUR.format(1) + note(E, 4)])).notes
-    assert dict(zip(notes["pitch"].tolist(), notes["program"].tolist())) == {60: 0, 62: 40, 64: 0}
+    """Not an equal instrument of its part, and not that of another part."""
+    equal = '</part-name><score-instrument id="X"/><score-instrument id="Y"/>'
+    change = '<sound><midi-instrument id="Y"><midi-program>41</midi-program></midi-instrument>'
+    change += '<midi-instrument id="Y"><volume>80</volume></midi-instrument></sound>'
+    second = note(D, 1, after='<instrument id="Y"/>')
+    first = FOUR.format(1) + second + change + second.replace(D, G) + note(C, 2)
+    parts = pages.PARTS.replace("</part-name>", equal)
+    data = document([first], [FOUR.format(1) + note(E, 4)], part_list=parts)
+    notes = musicxml.read(data).notes[["pitch", "program"]].tolist()
+    assert sorted(notes) == [(60, 0), (62, 0), (64, 0), (67, 40)]
 
 
 def test_keys_are_transposed_as_the_notes_of_transposing_instruments():

@@ -101,16 +101,16 @@ def test_words_fermatas_and_the_pick_up_are_read_back():
     meters = np.array([(0.0, 4, 4), (1.0, 4, 4)], METER)
     texts = {"title": "Harbour & <Waltz>\0", "composer": "A. Person", "names": {0: "Piano\0"}}
     lyrics = (0.0, "Freu-"), (1.0, "de & <so>"), (7.0, "la")
-    notes = (0, 1, 60), (1, 6, 62), (1, 6, 67), (6, 7, 64), (7, 9, 60)
-    data = w.to_bytes(piece(*notes, meters=meters, fermatas=(1.0,), lyrics=lyrics, **texts))
+    notes = (0, 1, 60), (1, 6, 62), (1, 6, 67), (6, 7, 64), (7, 8, 60)
+    data = w.to_bytes(piece(*notes, meters=meters, fermatas=(1.0, 8.0), lyrics=lyrics, **texts))
     for back in (musicxml.read(data), musicxml.read(w.to_bytes(musicxml.read(data)))):
         assert (back.title, back.composer) == ("Harbour & <Waltz>", "A. Person")
-        assert (back.names, back.fermatas, back.lyrics) == ({0: "Piano"}, (1.0,), lyrics)
+        assert (back.names, back.fermatas, back.lyrics) == ({0: "Piano"}, (1.0, 8.0), lyrics)
     root = ET.fromstring(data)
     bars = root.findall("part/measure")
     assert [m.get("number") for m in bars] == ["0", "1", "2"]
     assert [m.get("implicit") for m in bars] == ["yes", None, None]
-    assert len(root.findall(".//fermata")) == 1  # over a chord
+    assert len(root.findall(".//fermata")) == 2  # over a chord and a rest
 
 
 def test_a_note_over_a_bar_line_is_tied_and_flats_follow_the_key():

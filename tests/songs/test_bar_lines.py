@@ -56,7 +56,7 @@ def test_no_new_note_begins_at_the_end_of_the_requested_bars():
             request = GenerateConfig(bars=bars, quantise="16")
             region = Continuation(bundle_of(NETWORK, BARS), primer, request, [0], Steering())
             notes = score.notes[:2].copy()
-            notes["start"] = [region.until - 0.03, region.until - 1 / 4]
+            notes["start"] = region.ids_end() - np.array([0.03, 0.25])
             notes["end"] = notes["start"] + 1
             (placed,) = region.finish_notes(notes)
             at = float(score.beats.quarters(placed["start"]))

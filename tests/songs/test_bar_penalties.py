@@ -23,7 +23,7 @@ from musictx.sampling.constants import (
 from musictx.sampling.constraints import GrammarRow, RowConstraint
 from musictx.sampling.steer import Steering
 from musictx.songs import constants
-from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
+from musictx.songs.bar_codec import FIRST_REPEAT, REPEAT_FIELD
 from musictx.songs.bar_constraint import BarRow
 from musictx.songs.penalties import (
     as_in_repeated_bar,
@@ -31,7 +31,7 @@ from musictx.songs.penalties import (
     lacking_parts,
     same_pitch,
     section_contrast,
-    summed,
+    sum_penalties,
 )
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, STEPS_PER_QUARTER, NoteStream, Velocities
@@ -59,7 +59,7 @@ def nats(penalty, state, habits=None, given=False):
     """Return (V,) the nats that a sparse penalty subtracts; parts with ``habits`` are new."""
     row = AroundGiven(state) if given else GrammarRow(state)
     row.new = SimpleNamespace(habits=habits or {}, parts=habits or (0, DRUMS))
-    return summed(penalty)(row, np.empty(0))
+    return sum_penalties(penalty)(row, np.empty(0))
 
 
 @settings(max_examples=40)
@@ -75,7 +75,7 @@ def test_a_bar_is_pulled_to_the_next_note_of_the_one_that_it_repeats(random):
     for number in range(8):
         back = random.choice([0, *range(1, number + 1)])
         first, *rest = line_ids(4)
-        rest[REPEAT_FIELD - 1] = TABLE.id("section") + (REPEATS - 1 + back if back else 0)
+        rest[REPEAT_FIELD - 1] = TABLE.id("section") + (FIRST_REPEAT - 1 + back if back else 0)
         for token in (first, *rest):
             state.advance(token)
         earlier = bars[number - back] if back else None
@@ -172,7 +172,7 @@ def test_bar_lines_of_a_new_section_repeat_only_bars_of_the_section(piece):
         ids = WIDE.write(NoteStream(piece.bars[: SECTION + bar + 1], piece.notes[:0]))[:-2]
         (costs,) = contrast(piece)([WIDE.grammar(ids)], np.empty(0))
         expected = np.zeros(WORDS.size)
-        expected[first + REPEATS + bar : stop] = np.inf
+        expected[first + FIRST_REPEAT + bar : stop] = np.inf
         np.testing.assert_array_equal(costs, expected)
 
 
@@ -245,7 +245,7 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
         part_token = TABLE.id("drums") if part == DRUMS else TABLE.id("program", part)
         wanted[part_token if count else TABLE.id("place", last)] += excess
     steering = Steering(targets=targets, usual_density=usual)
-    feed = partial(bar_feedback, steering=steering, chords=True)
+    feed = partial(bar_feedback, steering=steering, has_chords=True)
     np.testing.assert_allclose(nats(feed, BARS.grammar(ids), given=given), wanted, atol=1e-9)
     assert not nats(partial(feed, steering=Steering()), BARS.grammar(ids)).any()
 
@@ -255,7 +255,7 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
 def test_only_the_last_part_of_a_place_loses_notes_to_the_usual_density(notes, rates):
     """After ``notes`` notes of part 3 at the beginning of a bar, the parts 3, 5 and 7 come there as
     often as usual, or a later place comes as often as all three: only the odds of part 3 fall."""
-    feed = partial(bar_feedback, steering=Steering(usual_density=1.0), chords=True)
+    feed = partial(bar_feedback, steering=Steering(usual_density=1.0), has_chords=True)
     ids = line_ids() + [token for n in range(notes) for token in note_ids(0, 3, 60 + n)]
     habits = {p: Habit(4, 0, 127, density=rate) for p, rate in zip((0, 3, 5, 7), (2.0, *rates))}
     place, parts = TABLE.id("place", 0), [TABLE.id("program", part) for part in (3, 5, 7)]

@@ -180,7 +180,7 @@ def test_groups_ahead_of_a_bar_line_are_no_notes(piece, data):
     ids = FEW.encode(piece)
     opening = st.tuples(st.just(KNOWN), content, content, content, content)
     woven = [CUT, *data.draw(group(*FRONT))]
-    for bar in bar_codec.by_bar(ids, WORDS):
+    for bar in bar_codec.split_bars(ids, WORDS):
         if data.draw(st.booleans()):
             woven += [*data.draw(opening), *flat(data.draw(no_bars))]
         woven += bar.reshape(-1).tolist()

@@ -50,7 +50,7 @@ LINE = [("bar", 0), ("numerator", 2), ("denominator", 2), ("section", 0), ("plac
 TONES = st.lists(st.integers(60, 66), max_size=3, unique=True)
 
 
-@patch.object(bar_constraint, "WINDOW", WINDOW)
+@patch.object(bar_constraint, "WINDOW_STEPS", WINDOW)
 @settings(max_examples=40)
 @given(
     st.dictionaries(st.sampled_from([CHORD, 0, 5, DRUMS]), TONES, min_size=1),

@@ -14,12 +14,12 @@ from musictx.beats import Beats, Pulse
 from musictx.chords import CHORDS, NAMES, NONE, Chord, chord_changes
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.notes import METER, Score
-from musictx.songs import chord_estimation
-from musictx.songs.chord_estimation import STATES, half_bars, recognise_chords, search, table, tonic
+from musictx.songs import chord_estimation as estimation
+from musictx.songs.chord_estimation import STATES, draw_chords, recognise_chords, search_chords
 from musictx.songs.infill import with_chords
 from tests.pieces import of
 
-quick = settings(max_examples=40)
+quick, table = settings(max_examples=40), estimation.table
 
 
 def of_chords(names: list[Chord], semitones: int = 0) -> Score:
@@ -49,14 +49,14 @@ def test_plain_triads_are_recognised_in_every_key(names, semitones):
 
 def test_halves_of_bars_follow_the_meters():
     meters = np.array([(0.0, 4, 4), (4.0, 3, 4), (7.0, 6, 8), (9.0, 4, 4)], METER)
-    lines = half_bars(Beats(Score(meters=meters)), 21.0)
+    lines = estimation.half_bar_lines(Beats(Score(meters=meters)), 21.0)
     assert lines == [0, 2, 4, 6, 8, 11, 14, 15.5, 17, 18, 20, 22]
 
 
 def test_drums_and_silence_have_no_chord():
     drums = of((0.0, 0.5, 36, 80, 0, True), (0.5, 1.0, 38, 80, 0, True))
-    assert search(drums) == search(Score()) == recognise_chords(Score()) == []
-    assert tonic(drums) == CHORDS[1]
+    assert search_chords(drums) == search_chords(Score()) == recognise_chords(Score()) == []
+    assert estimation.tonic_triad(drums) == CHORDS[1]
     gap = of(*((start, start + 2, pitch) for start in (0, 12) for pitch in (36, 60, 64, 67)))
     assert [chord for _, chord in recognise_chords(gap)] == [Chord(0, 1), NONE, Chord(0, 1)]
 
@@ -80,7 +80,7 @@ def test_chords_are_drawn_from_the_chain_of_songs_that_end_like_songs_or_on_a_to
     joint, shares = probabilities(closes), np.zeros((3, STATES))
     clock, random = Beats(Score()), np.random.default_rng(0)
     for _ in range(1500):
-        chords = dict(chord_estimation.draw(clock, 6.0, random, key=0, closes=closes))
+        chords = dict(draw_chords(clock, 6.0, random, key=0, closes=closes))
         for half in range(3):  # a chord lasts until the next one
             chord = chords[max(time for time in chords if time <= half + 1e-6)]
             shares[half, chord.root + 12 * (NAMES[chord.quality] == "min")] += 1 / 1500
@@ -96,7 +96,7 @@ def test_a_small_top_p_draws_the_likeliest_chords():
     path.append(int(joint[path[0], path[1]].argmax()))
     for seed in range(3):
         random = np.random.default_rng(seed)
-        chords = dict(chord_estimation.draw(Beats(Score()), 6.0, random, key=0, top_p=0.0))
+        chords = dict(draw_chords(Beats(Score()), 6.0, random, key=0, top_p=0.0))
         at = [chords[max(time for time in chords if time <= half + 1e-6)] for half in range(3)]
         assert [c.root + 12 * (NAMES[c.quality] == "min") for c in at] == path
 
@@ -105,28 +105,28 @@ def test_a_small_top_p_draws_the_likeliest_chords():
 @given(st.integers(0, 11), st.integers(0, 99))
 def test_chords_in_another_key_are_transposed_and_have_its_tonic(key, seed):
     inside, transposed = (
-        chord_estimation.draw(Beats(Score()), 64, np.random.default_rng(seed), k, closes=True)
+        draw_chords(Beats(Score()), 64, np.random.default_rng(seed), k, closes=True)
         for k in (0, key)
     )
     expected = [(time, Chord((c.root + key) % 12, c.quality)) for time, c in inside]
     assert transposed == expected
     major, minor = CHORDS[1 + key], CHORDS[13 + (key + 9) % 12]
-    assert tonic(of_chords([chord for _, chord in transposed])) in (major, minor)
+    assert estimation.tonic_triad(of_chords([chord for _, chord in transposed])) in (major, minor)
     for quality in (major.quality, minor.quality):
         primary = [Chord((key + up) % 12, quality) for up in (0, 5, 7, 0)]
-        assert tonic(of_chords(primary)) == primary[0]
+        assert estimation.tonic_triad(of_chords(primary)) == primary[0]
 
 
 def test_bars_repeat_as_in_songs_and_have_the_chords_of_the_bars_that_they_repeat():
     random, clock, pairs = np.random.default_rng(0), Beats(Score()), Counter()
     for _ in range(300):
-        repeats = chord_estimation.draw_repeats(40, random)
+        repeats = estimation.draw_repeats(40, random)
         assert all(distance <= bar for bar, distance in enumerate(repeats))
         pairs.update(pairwise(repeats[33:]))
     chances, total = np.exp(table()["repeats"][0]), sum(n for (a, _), n in pairs.items() if not a)
     for distance in (0, 1, 2, 4, 8):
         assert pairs[0, distance] / total == pytest.approx(chances[distance], abs=0.04)
-    chords = dict(chord_estimation.draw(clock, 160.0, random, repeats=repeats))
+    chords = dict(draw_chords(clock, 160.0, random, repeats=repeats))
     bars = [
         [chords[max(t for t in chords if t <= 2 * bar + h)] for h in (0, 1)] for bar in range(40)
     ]
@@ -151,7 +151,7 @@ def test_no_other_sequence_that_changes_as_often_is_likelier(notes):
     """In one key: compared with random sequences and with all that differ in a triad, by a plain
     loop."""
     score = tune(notes)
-    lines, sounds, at_bar = chord_estimation.half_bar_durations(score, score.notes)
+    lines, sounds, at_bar = estimation.half_bar_durations(score, score.notes)
     chances = table()
 
     def log_likelihood(states):
@@ -161,13 +161,13 @@ def test_no_other_sequence_that_changes_as_often_is_likelier(notes):
                 total += chances["follows"][int(at_bar[n]), states[n - 1], state]
             for late, pitch_class in np.argwhere(sounds[n]).tolist():
                 tone = chances["tones"][state // 12, late, (pitch_class - key - state) % 12]
-                total += chord_estimation.PER_QUARTER * sounds[n, late, pitch_class] * tone
+                total += estimation.OBSERVATIONS_PER_QUARTER * sounds[n, late, pitch_class] * tone
         return total
 
     def changes(states):
         return sum(a != b for a, b in pairwise(states))
 
-    best, likeliest_in = chord_estimation.likeliest(sounds, at_bar, notes[-1][0] % 12), []
+    best, likeliest_in = estimation.likeliest_triads(sounds, at_bar, notes[-1][0] % 12), []
     draws = np.random.default_rng(0).integers(0, STATES, (20, len(lines))).tolist()
     for key in range(12):
         relative = ((best - key) % 12 + 12 * (best // 12)).tolist()
@@ -183,18 +183,18 @@ def test_no_other_sequence_that_changes_as_often_is_likelier(notes):
 def test_the_chords_of_a_melody_change_about_as_often_as_those_of_songs():
     """Drawn chords have their average; those of a random melody never have more changes."""
     random = np.random.default_rng(0)
-    drawn = [len(chord_estimation.draw(Beats(Score()), 256.0, random)) for _ in range(100)]
+    drawn = [len(draw_chords(Beats(Score()), 256.0, random)) for _ in range(100)]
     melody = tune([(int(pitch), 1.0) for pitch in random.choice([60, 62, 64, 65, 67, 69, 71], 256)])
-    assert 0.9 * np.mean(drawn) < len(search(melody)) < 1.03 * np.mean(drawn)
-    assert len(search(tune([(67, 1.0)] * 256))) == 1, "a drone"
+    assert 0.9 * np.mean(drawn) < len(search_chords(melody)) < 1.03 * np.mean(drawn)
+    assert len(search_chords(tune([(67, 1.0)] * 256))) == 1, "a drone"
 
 
 @given(melodies, st.integers(-11, 11), st.sampled_from([60.0, 90.0, 180.0]))
 @settings(max_examples=30)
 def test_chords_go_with_the_key_and_the_tempo(notes, up, tempo):
     """Up to ties, which random melodies do not have."""
-    chords = search(tune(notes))
-    moved = search(tune(notes, tempo, up))
+    chords = search_chords(tune(notes))
+    moved = search_chords(tune(notes, tempo, up))
     expected = [Chord((chord.root + up) % 12, chord.quality) for _, chord in chords]
     assert [chord for _, chord in moved] == expected
     assert [time for time, _ in moved] == pytest.approx([t * 120 / tempo for t, _ in chords])
@@ -204,7 +204,7 @@ def test_only_a_melody_without_chords_gets_estimated_chords():
     melody = tune([(60, 1), (64, 1), (67, 2)])
     marked = replace(melody, markers=((0.0, "F:maj"),))
     request = AccompanyConfig(melody="x.mid")
-    assert chord_changes(with_chords(task_of(request, melody)).given) == search(melody)
+    assert chord_changes(with_chords(task_of(request, melody)).given) == search_chords(melody)
     assert with_chords(task_of(request, marked)).given.markers == marked.markers
     inside = gap_task(melody, InfillConfig(file="x.mid", begin="0s", end="1s"))
     assert with_chords(inside) is inside

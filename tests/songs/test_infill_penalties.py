@@ -14,7 +14,7 @@ from musictx.config import SamplingConfig
 from musictx.data.statistics import CorpusStats, Habit
 from musictx.notes import DRUMS
 from musictx.shipped import models
-from musictx.songs import bar_infill, constants, drummers, infill_penalties, penalties
+from musictx.songs import constants, drummers, infill_penalties
 from musictx.songs.drummers import IN_KIT, Drummer
 from musictx.songs.infill_penalties import HarmonicFit
 from musictx.tokens.stream import CHORD, STREAM_NOTE
@@ -84,7 +84,7 @@ def test_a_bass_begins_with_each_chord_on_its_root(monkeypatch):
     tune = whole_notes([76], zip(starts, names))
     part = accompaniment(tune, (33,), habits={33: Habit(1, 30, 60, 1.0)})
     for name in ("BAR_LINE_GAIN", "ROOT_GAIN", "OVERHANG_PENALTY"):
-        monkeypatch.setattr(infill_penalties, name, 60.0)
+        monkeypatch.setattr(constants, name, 60.0)
     for made in versions(part, [(0,), (1,)], SamplingConfig()):
         notes = made.new[made.new["program"] == 33]
         for start, root in zip(starts, (0, 9, 5, 9)):
@@ -95,15 +95,13 @@ def test_a_bass_begins_with_each_chord_on_its_root(monkeypatch):
 @pytest.mark.parametrize("has_bass", [True, False])
 def test_an_accompaniment_without_a_bass_has_low_roots(has_bass, monkeypatch):
     """From the lowest usual pitch of a bass to the highest."""
-    monkeypatch.setattr(infill_penalties, "ROOT_GAIN", 60.0)
+    monkeypatch.setattr(constants, "ROOT_GAIN", 60.0)
     roots = (0, 9, 5, 7)
     music = whole_notes([71, 50] if has_bass else [71], major_chords(roots))
     stats = CorpusStats(parts={33: Habit(1, 48, 59)})
     part = accompaniment(music, (0,), habits={0: Habit(4, 36, 87, 4.0)}, stats=stats)
     low = []
-    for made in versions(
-        part, [(4,), (5,), (6,)], SamplingConfig()
-    ):  # no root is held into its bar
+    for made in versions(part, [(4,), (5,), (6,)], SamplingConfig()):  # none holds a root over
         for bar, root in enumerate(roots):
             pitches = made.new["pitch"][np.abs(made.new["start"] - BAR * bar) < 1e-3]
             low += [pitches.min() == 48 + root] if len(pitches) else []
@@ -112,7 +110,7 @@ def test_an_accompaniment_without_a_bass_has_low_roots(has_bass, monkeypatch):
 
 
 def test_the_low_notes_of_an_accompaniment_without_a_bass_last_only_into_their_roots(monkeypatch):
-    monkeypatch.setattr(infill_penalties, "OVERHANG_PENALTY", 60.0)
+    monkeypatch.setattr(constants, "OVERHANG_PENALTY", 60.0)
     roots = (0, 9, 5, 7)
     stats = CorpusStats(parts={33: Habit(1, 36, 59)})
     music, habits = whole_notes([71], major_chords(roots)), {0: Habit(4, 36, 87, 4.0)}
@@ -130,8 +128,8 @@ def test_the_low_notes_of_an_accompaniment_without_a_bass_last_only_into_their_r
 
 def test_a_tune_in_a_gap_leads_into_the_note_after_it(monkeypatch):
     """Within the last bar; before that it goes anywhere."""
-    monkeypatch.setattr(infill_penalties, "LEAP_PENALTY", 200.0)
-    monkeypatch.setattr(bar_infill, "filling_parts", None)  # the parts of a gap may rest
+    monkeypatch.setattr(constants, "LEAP_PENALTY", 200.0)
+    monkeypatch.setattr(infill_penalties, "filling_parts", None)  # the parts of a gap may rest
     tune = line(*[60, 72] * 8, every=BAR / 2)
     _, part = gap(tune, 2 * BAR, 4 * BAR, habits={0: Habit(1, 40, 90, 4.0)})
     for made in versions(part, [(0,), (1,), (2,)]):
@@ -142,7 +140,7 @@ def test_a_tune_in_a_gap_leads_into_the_note_after_it(monkeypatch):
 
 
 def test_intervals_on_low_notes_are_fourths_or_wider(monkeypatch):
-    monkeypatch.setattr(infill_penalties, "CLASH_PENALTY", 40.0)
+    monkeypatch.setattr(constants, "CLASH_PENALTY", 40.0)
     habits = {part: Habit(4, 36, 59, 4.0) for part in (0, 33)}
     part = accompaniment(whole_notes([76], []), (0, 33), habits=habits)
     close = [
@@ -158,7 +156,7 @@ def test_intervals_on_low_notes_are_fourths_or_wider(monkeypatch):
 @pytest.mark.parametrize(("pitch", "high"), [(66, 87), (66, 127), (50, 87)])
 def test_an_accompaniment_lies_below_a_tune_but_not_below_a_bass(pitch, high, monkeypatch):
     """Also while the tune rests, until the third bar; not if a register overrides its range."""
-    monkeypatch.setattr(infill_penalties, "CLASH_PENALTY", 20.0)
+    monkeypatch.setattr(constants, "CLASH_PENALTY", 20.0)
     stats, habits = CorpusStats(parts={33: Habit(1, 48, 59)}), {0: Habit(4, 36, high, 4.0)}
     given = whole_notes([pitch], [])
     given = given.with_notes(given.notes[2:])
@@ -170,7 +168,7 @@ def test_an_accompaniment_lies_below_a_tune_but_not_below_a_bass(pitch, high, mo
 @pytest.mark.parametrize("habits", [True, False])
 def test_accompaniments_keep_the_rhythm_of_the_bar_before(habits, monkeypatch):
     """A gain that no logit outweighs; the rhythm of the tune is no part of it."""
-    monkeypatch.setattr(penalties, "REPEAT_GAIN", 60.0)
+    monkeypatch.setattr(constants, "REPEAT_GAIN", 60.0)
     starts = [BAR * n + BAR / 3 * (n % 3) for n in range(5)]
     notes = [(start, start + 0.2, 70 + n, 64, 73, False, 73) for n, start in enumerate(starts)]
     habits_of_parts = {0: Habit(52, 36, 87, 8.0, longest=0.01)}
@@ -187,7 +185,7 @@ def test_accompaniments_keep_the_rhythm_of_the_bar_before(habits, monkeypatch):
 @pytest.mark.parametrize(("voices", "drone"), [(1, []), (4, []), (1, [(0, 4 * BAR, 48)])])
 def test_only_tunes_may_leave_their_chords(voices, drone, monkeypatch):
     """A cost that no logit outweighs keeps parts of several voices to the chords."""
-    monkeypatch.setattr(infill_penalties, "CLASH_PENALTY", 60.0)
+    monkeypatch.setattr(constants, "CLASH_PENALTY", 60.0)
     chart = score(drone, meter=(3, 4), markers=tuple(major_chords([0, 5, 7, 0])))
     habits = {73: Habit(voices, 55, 80, 4.0)}
     part = part_of(chart, 0.0, 4 * BAR, (73,), habits=habits)

@@ -32,7 +32,7 @@ def test_all_notes_on_the_grid_are_near_sixteenths(tune, bpm):
 
 @given(tunes, st.sampled_from([(4, 4), (3, 4), (2, 4), (5, 4)]))
 def test_places_of_the_bar(tune, meter):
-    _, places = m.places(played(tune, meter=meter))
+    _, places = m.onset_places(played(tune, meter=meter))
     assert sorted(places) == sorted(n % (4 * meter[0]) for n, _, _ in tune)
 
 

@@ -19,9 +19,9 @@ from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import NO_PRIMER, Plan, Primer
 from musictx.sampling.sample import Sample
 from musictx.shipped import examples
-from musictx.songs import bar_infill, form, idiom, new_pieces, repeats
+from musictx.songs import bar_infill, form, idiom, new_pieces, penalties, repeats
 from musictx.songs.bars import blank_piece
-from musictx.songs.chord_estimation import search
+from musictx.songs.chord_estimation import search_chords
 from musictx.songs.constants import PART_SHARE
 from musictx.songs.loops import LOOP_END
 from musictx.tokens.stream import CHORD
@@ -87,9 +87,10 @@ def test_new_pieces_are_played_by_ensembles_of_the_corpus(song):
     for piece in [*made, whole]:
         assert playing(piece.score.notes) in ensembles
         assert "Strings" not in piece.score.names.values(), "a counter-melody is one voice"
-    limits = song.card["note_limits"] | {"ensembles": [[1, [81]]]}  # a program without a name
-    (alone,) = musictx.generate(replace(song, card={"note_limits": limits}), bars=2, seed=1)
-    assert playing(alone.score.notes) == {81}
+    for listed, played in ((81, 81), (127, 0)):  # a program without a name; one not in the model
+        limits = song.card["note_limits"] | {"ensembles": [[1, [listed]]]}
+        (alone,) = musictx.generate(replace(song, card={"note_limits": limits}), bars=2, seed=1)
+        assert playing(alone.score.notes) == {played}
 
 
 KEYS = [("C", None, 0), ("Am", None, 0), ("E minor", None, 7)]
@@ -173,6 +174,9 @@ def test_a_part_of_chords_closes_at_its_height():
     piece = score([*rows, (3.5, 4.0, 96, 80, 0, False, 0)])
     held = new_pieces.closing(piece, CHORDS[1], 4.0, 6.0, np.ones(128, bool))
     assert held["pitch"].tolist() == [48, 60, 64, 67]
+    mixed = score([(0, 1, 60, 80, 0, False, 0), (0, 1, 42, 80, 0, True, 0)])
+    held = new_pieces.closing(mixed, CHORDS[1], 2.0, 4.0, np.ones(128, bool))
+    assert held[["pitch", "drum"]].tolist() == [(36, True), (49, True)]
 
 
 def test_the_model_writes_the_bar_line_where_a_song_is_continued(song):
@@ -202,12 +206,12 @@ def test_a_new_section_begins_with_a_bar_line_of_the_model(song, monkeypatch):
 
 
 def test_chords_have_the_top_p_that_is_asked_for_and_parts_their_penalty(song, monkeypatch):
-    top_p, parts, draw = [], [], new_pieces.draw
+    top_p, parts, draw = [], [], new_pieces.draw_chords
     monkeypatch.setattr(
-        new_pieces, "draw", lambda *a, **more: top_p.append(more["top_p"]) or draw(*a, **more)
+        new_pieces, "draw_chords", lambda *a, **b: top_p.append(b["top_p"]) or draw(*a, **b)
     )
     record = lambda row, **more: iter(parts.append(more["parts"]) or ())  # noqa: E731
-    for module in (bar_infill, idiom):
+    for module in (bar_infill, penalties):
         monkeypatch.setattr(module, "same_pitch", record)
     for sampling in ({}, {"top_p": 0.5}, {"habits": False}):
         options = {"bars": 1, "seed": 1, "sampling": sampling}
@@ -397,7 +401,7 @@ def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
 def test_parts_of_a_new_piece_share_the_requested_density(song, density, monkeypatch):
     its, asked = idiom_of(song.tokenizer), []
     lacking = lambda row, rates, **more: asked.append(rates) or iter(())  # noqa: E731
-    monkeypatch.setattr("musictx.songs.idiom.lacking_parts", lacking)
+    monkeypatch.setattr("musictx.songs.penalties.lacking_parts", lacking)
     primer = its.choose_parts(region(stats=song.stats, seed=[2, 0]))
     state = song.tokenizer.grammar()
     new = region(primer, stats=song.stats, targets={"density": density})
@@ -445,6 +449,6 @@ def test_the_melody_of_a_form_gets_the_likeliest_chords(song):
     first = TUNE.beats.bar_line(0.0, 4)
     of_tune, of_piece = (
         [(time, str(chord)) for time, chord in rows if TUNE.beats.quarters(time) < first - 1e-3]
-        for rows in (search(TUNE), chord_changes(piece.score))
+        for rows in (search_chords(TUNE), chord_changes(piece.score))
     )
     assert of_piece == of_tune != []

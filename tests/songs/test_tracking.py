@@ -11,7 +11,7 @@ import musictx
 from musictx.beats import Beats
 from musictx.grid import grid_of, in_time
 from musictx.notes import METER, TEMPO, Score
-from musictx.songs.bars import nearest
+from musictx.songs.bars import round_to_grid
 from musictx.tokens.build import build
 from tests.data.helpers import run
 from tests.pieces import of, score
@@ -102,7 +102,7 @@ def test_music_that_swings_is_read_straight(swing):
 def on_beats(onsets, timed):
     """Whether all ``onsets`` in seconds are on the grid of the estimated bars of ``timed``."""
     steps = Beats(timed).quarters(onsets) * 24
-    return len(steps) and np.abs(steps - nearest(steps)).max() < 0.15  # ticks of a file are coarse
+    return len(steps) and np.abs(steps - round_to_grid(steps)).max() < 0.15  # ticks are coarse
 
 
 def test_played_music_is_continued_and_filled_on_its_beats(counting, tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from musictx.beats import Beats
 from musictx.notes import METER, TEMPO, Score
-from musictx.songs.bars import PLACES
+from musictx.songs.bars import GRID_STEPS
 
 TICKS = 480
 
@@ -50,7 +50,7 @@ def gridded(draw: st.DrawFn) -> Score:
             lines[-1] += TICKS - whole  # a bar of one quarter
     places = []
     for begin, stop in pairwise(lines):
-        of_bar = (q + int(p) * 20 for q in range(0, stop - begin, TICKS) for p in PLACES[:-1])
+        of_bar = (q + int(p) * 20 for q in range(0, stop - begin, TICKS) for p in GRID_STEPS[:-1])
         places += [begin + place for place in of_bar if begin + place < stop]
     places.append(lines[-1])
     index = st.integers(0, len(places) - 2)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from musictx.beats import Beats
 from musictx.notes import Pulse, Score
 from musictx.songs.bar_tokens import BarTokenizer
-from musictx.songs.bars import PER_SECOND
+from musictx.songs.bars import STEPS_PER_SECOND
 from musictx.tokens.build import build
 from musictx.tokens.controls import CONTROL_KINDS, measure_controls
 from musictx.tokens.performance import PerformanceTokenizer
@@ -242,7 +242,7 @@ def test_notes_stay_on_their_beats_although_the_beats_are_late(score):
     offset = BARS[0].clock(score).offset
     begins = round(float(clock.quarters(offset)) * STEPS_PER_QUARTER, 5) if len(back) else 0
     expected = by_pitch(score.notes, lambda seconds: clock.quarters(seconds) * STEPS_PER_QUARTER)
-    actual = by_pitch(back.notes, lambda seconds: seconds * PER_SECOND + begins)
+    actual = by_pitch(back.notes, lambda seconds: seconds * STEPS_PER_SECOND + begins)
     assert [note[:3] for note in actual] == [note[:3] for note in expected]
     assert all(abs(a[3] - b[3]) <= NEAR_STEPS for a, b in zip(actual, expected))
     if score.pulse is None:

@@ -13,7 +13,7 @@ from musictx.errors import ConfigError
 from musictx.tokens.build import build
 from musictx.training.network import build_model, freeze, model_from_init, new_ids
 from musictx.training.optimizer import parameter_groups
-from musictx.training.run_folder import identity
+from musictx.training.run_folder import weight_options
 from tests.untrained import at_random
 
 SHAPE = {"layers": 2, "width": 16, "heads": 2, "feedforward": 16, "context": 32}
@@ -88,7 +88,7 @@ def test_dropout_that_is_given_holds_and_weights_stay():
     assert {block.attention.dropout for block in model.blocks} == {0.25} == {model.config.dropout}
     before = loaded.model.state_dict()
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    assert identity(given) == identity(without) | {"model.dropout": 0.25}
+    assert weight_options(given) == weight_options(without) | {"model.dropout": 0.25}
     assert TrainConfig().model.dropout == 0.1
 
 

@@ -16,8 +16,8 @@ from musictx.errors import ConfigError
 from musictx.hydra_config import compose
 from musictx.model.transformer import MusicTransformer
 from musictx.training import muon
-from musictx.training.muon import Muon, orthogonal
-from musictx.training.optimizer import build_optimizer, multiplier, parameter_groups
+from musictx.training.muon import Muon, orthogonalise
+from musictx.training.optimizer import build_optimizer, lr_factor, parameter_groups
 from tests.untrained import network
 
 
@@ -116,19 +116,19 @@ def losses(net, optimizer, steps: int) -> list[float]:
 def test_singular_vectors_stay_and_their_values_come_near_one(shape):
     given = torch.randn(3, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     u, _, v = torch.linalg.svd(given, full_matrices=False)
-    rotated = u.mT @ orthogonal(given) @ v.mT
+    rotated = u.mT @ orthogonalise(given) @ v.mT
     values = rotated.diagonal(dim1=1, dim2=2)
     torch.testing.assert_close(rotated, torch.diag_embed(values), atol=1e-9, rtol=0)
     assert 0.6 < values.min() <= values.max() < 1.3
-    assert not orthogonal(torch.zeros(1, *shape)).any()
+    assert not orthogonalise(torch.zeros(1, *shape)).any()
 
 
 @pytest.mark.parametrize("faster", [True, False], ids=["bfloat16", "float32"])
 def test_float32_is_near_the_exact_result_on_every_device(faster, monkeypatch):
     monkeypatch.setattr(muon, "multiplies_bfloat16", lambda device: faster)
     given = torch.randn(2, 64, 48, generator=torch.Generator().manual_seed(4))
-    exact = orthogonal(given.double())
-    error = float((orthogonal(given).double() - exact).norm() / exact.norm())
+    exact = orthogonalise(given.double())
+    error = float((orthogonalise(given).double() - exact).norm() / exact.norm())
     assert error < (0.03 if faster else 1e-5)
     assert error > (1e-4 if faster else 0), "bfloat16 was not used"
 
@@ -146,7 +146,7 @@ def test_a_step_is_the_formula_written_out():
         optimizer.step()
         total = 0.9 * total + gradient
         ahead = gradient + 0.9 * total
-        step = torch.cat([orthogonal(part[None])[0] for part in ahead.split(2)])
+        step = torch.cat([orthogonalise(part[None])[0] for part in ahead.split(2)])
         before = before * (1 - 0.01 * 0.1) - 0.01 * 0.2 * 4**0.5 * step
     torch.testing.assert_close(p.detach(), before)
 
@@ -177,12 +177,12 @@ def test_the_rate_rises_and_then_follows_its_formula(total, warmup, kind):
         share = min(max(done - peak, 0) / max(total + 1 - peak, 1), 1.0)
         fall = {"cosine": 0.5 + 0.5 * math.cos(math.pi * share), "rsqrt": (peak / done) ** 0.5}
         want = done / peak if done < peak else fall.get(kind, 1.0)
-        assert multiplier(done - 1, total=total, warmup=warmup, kind=kind) == pytest.approx(want)
+        assert lr_factor(done - 1, total=total, warmup=warmup, kind=kind) == pytest.approx(want)
 
 
 def test_by_the_clock_the_rise_ends_after_its_steps_or_a_tenth_of_the_time():
     def rate(step, time_used, warmup=100, kind="cosine"):
-        return multiplier(step, total=-1, warmup=warmup, kind=kind, time_used=time_used)
+        return lr_factor(step, total=-1, warmup=warmup, kind=kind, time_used=time_used)
 
     assert rate(0, 0.0) == pytest.approx(0.01)
     for step, share in ((99, 0.001), (3, 0.1)):

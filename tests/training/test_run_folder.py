@@ -11,7 +11,7 @@ import pytest
 from musictx.config import CorpusConfig, OptimConfig, TrainConfig, TrainerConfig
 from musictx.errors import UserError
 from musictx.training import run_folder
-from musictx.training.run_folder import RunFolder, State, one_process
+from musictx.training.run_folder import RunFolder, State, exclusive_lock
 
 MADE_OF = {"corpus": "c0", "vocabulary": "v0"}
 STOPS = {"callbacks": {"stop": {"_target_": "a.Early", "patience": 5}}}
@@ -102,8 +102,8 @@ def test_a_finished_run_is_the_result_of_its_own_settings_alone(tmp_path, done, 
 def test_the_second_process_in_a_folder_is_refused_and_learns_who_has_it(tmp_path):
     program = (
         "import sys, time; from pathlib import Path\n"
-        "from musictx.training.run_folder import one_process\n"
-        "with one_process(Path(sys.argv[1])): print(flush=True); time.sleep(60)"
+        "from musictx.training.run_folder import exclusive_lock\n"
+        "with exclusive_lock(Path(sys.argv[1])): print(flush=True); time.sleep(60)"
     )
     path = tmp_path / "run" / ".lock"
     with subprocess.Popen([sys.executable, "-c", program, path], stdout=subprocess.PIPE) as other:
@@ -111,10 +111,10 @@ def test_the_second_process_in_a_folder_is_refused_and_learns_who_has_it(tmp_pat
             other.stdout.readline()
             for _ in range(2):  # a refused process leaves the lock as it is
                 with pytest.raises(UserError, match=rf"run: process {other.pid} on "):
-                    one_process(path).__enter__()
+                    exclusive_lock(path).__enter__()
         finally:
             other.kill()
-    with one_process(path):  # a killed process has no lock
+    with exclusive_lock(path):  # a killed process has no lock
         pass
     assert not list((tmp_path / "run").iterdir())
 

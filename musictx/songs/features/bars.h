@@ -8,7 +8,7 @@ namespace {
 struct Bars : Gated {
   // As constants of bars.py.
   static constexpr int64_t DISTANCES[] = {1, 2, 4, 8}, COUNT = 6, FARTHEST_BARS = 32, AGREEMENT_NOTES = 16,
-                           CLASSES = 6, REPEATS = 3;
+                           CLASSES = 6, FIRST_REPEAT = 3;
 
   struct State : Predictions<COUNT> {
     int64_t meter = 0;
@@ -32,7 +32,7 @@ struct Bars : Gated {
     int64_t line = last;
     while (line >= 0 && !groups.is_line(line)) line--;
     const int64_t section = line < 0 ? 0 : table.section[groups.at(line)[3]];
-    const int64_t repeated = std::max<int64_t>(section - REPEATS + 1, 0);
+    const int64_t repeated = std::max<int64_t>(section - FIRST_REPEAT + 1, 0);
     for (int64_t c = 0; c < COUNT; c++) {
       const int64_t lag = c < 4 ? DISTANCES[c] : c == 4 ? best : repeated;
       if (!lag || lag > lags) continue;

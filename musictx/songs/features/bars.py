@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.model.features.base import NativeForm, Predictions
-from musictx.songs.bar_codec import REPEATS
+from musictx.songs.bar_codec import FIRST_REPEAT
 from musictx.songs.features.group_keys import BAR, SIZE, GatedGroups, Groups, gather
 from musictx.songs.repeats import FARTHEST_BARS
 
@@ -115,7 +115,7 @@ class EarlierBars(GatedGroups):
         nearer_first = torch.arange(len(lags), 0, -1, device=bar.device)[:, None]
         best = 1 + (torch.where(exists, agreed, -1) * 64 + nearer_first).argmax(1)
         section = self._last_line(groups, self.section[groups.ids[:, :, 3]])
-        repeated = (section - REPEATS + 1).clamp(min=0)
+        repeated = (section - FIRST_REPEAT + 1).clamp(min=0)
         fixed = torch.tensor(DISTANCES, device=bar.device)[:, None]
         fixed = fixed.expand(len(bar), -1, bar.shape[1])
         distance = torch.cat([fixed, best[:, None], repeated[:, None]], 1)

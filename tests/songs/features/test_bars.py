@@ -4,7 +4,7 @@ gives the same: test_laws.py."""
 import pytest
 import torch
 
-from musictx.songs.bar_codec import REPEATS
+from musictx.songs.bar_codec import FIRST_REPEAT
 from musictx.songs.features.bars import AGREEMENT_NOTES, DISTANCES, EarlierBars
 from musictx.songs.repeats import FARTHEST_BARS
 from musictx.tokens.build import build
@@ -51,7 +51,7 @@ def expected(ids, place):
 
     best = max(range(1, FARTHEST_BARS + 1), key=lambda lag: (agreed(lag), -lag))
     lines = [group for group in whole if key(group) == LINE]
-    repeated = TABLE.tokens[lines[-1][3]][1] - REPEATS + 1 if lines else 0
+    repeated = TABLE.tokens[lines[-1][3]][1] - FIRST_REPEAT + 1 if lines else 0
     found = []
     for lag in (*DISTANCES, best, repeated):
         if lag < 1 or agreed(lag) < 0:
