@@ -34,6 +34,8 @@ from scripts.harness import finish, heading, row, run
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 LIMITS = Limits(read_seconds=10, read_mb=1024)
+#: The outcomes that are no escapes.
+PROPER = ("refused", "accepted")
 DIED = "the process died"
 #: One process for all cases; it is replaced if it dies.
 WORKERS = Workers(1)
@@ -54,9 +56,9 @@ def main(
         rows = fuzz(out, kind, n, seed, limits)
         count = Counter(outcome for outcome, _ in rows)
         failures = [f"{kind} {number}: {text}" for number, (text, _) in enumerate(rows)
-                    if text not in ("refused", "accepted")]  # fmt: skip
-        numbers = [len(rows), count["refused"], count["accepted"], len(failures)]
-        slowest = max(took for _, took in rows)
+                    if text not in PROPER]  # fmt: skip
+        numbers = [len(rows), *(count[outcome] for outcome in PROPER), len(failures)]
+        slowest = max(used for _, used in rows)
         row(kind, *(f"{number:,}" for number in numbers), f"{slowest:.2f}")
         escapes += failures
     return finish(escapes)
@@ -84,14 +86,14 @@ def fuzz(
         shutil.rmtree(damaged, ignore_errors=True)
         shutil.copytree(examples, damaged)
         path = KINDS[kind].make(data.draw, damaged)
-        outcome, took = run_limited(KINDS[kind].use, path, limits)
-        if outcome not in ("refused", "accepted"):
+        outcome, used = run_limited(KINDS[kind].use, path, limits)
+        if outcome not in PROPER:
             escaped = out / "escapes" / f"{kind}-{len(rows)}"
             shutil.copytree(damaged, escaped, dirs_exist_ok=True)
-        rows.append((outcome, took))
+        rows.append((outcome, used))
 
     case()
-    lines = (f"{took:.3f} {' '.join(outcome.split())}\n" for outcome, took in rows)
+    lines = (f"{used:.3f} {' '.join(outcome.split())}\n" for outcome, used in rows)
     (out / f"{kind}.txt").write_text("".join(lines))
     return rows
 

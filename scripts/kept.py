@@ -63,14 +63,15 @@ def main(*folders: str, n: int = 25, seed: int = 0) -> int:
                     try:
                         fault = command(score, model)
                     except UserError as error:
-                        fault = ""
                         count["refused"] += 1
                         print(f"{file}: {command.__name__}: {error}", file=sys.stderr)
-                    else:
-                        count["damaged"] += not score.file
-                        count[command.__name__] += not fault and bool(score.file)
+                        continue
                     if fault:
                         wrong.append(f"{file}: {command.__name__}: {fault}")
+                    elif score.file:
+                        count[command.__name__] += 1
+                    if not score.file:
+                        count["damaged"] += 1
             columns = [count[key] for key in ("infilled", "accompanied", "refused", "damaged")]
             row(Path(folder).name, len(chosen), *columns)
     return finish(wrong)
@@ -88,7 +89,7 @@ def random_notes(part: Infill, seeds: Any, finish: Any, **_: Any) -> Iterator[An
 
 
 def infilled(score: Score, model: musictx.Bundle) -> str:
-    """Infill two bars of a track; return the mistake in the result, or an empty string."""
+    """Infill two bars of a track; return what is wrong with the result, or an empty string."""
     clock = in_time(score, tracking=False).beats  # as the command counts bars
     pitched = score.notes[~score.notes["drum"]]
     tracks = sorted(set(score.notes["track"].tolist()))
@@ -100,36 +101,36 @@ def infilled(score: Score, model: musictx.Bundle) -> str:
         name = score.names.get(track)
     start, end = (float(clock.seconds(clock.bar_line(0.0, n))) for n in (begin - 1, begin + 1))
     first = begin - clock.pickup  # a pick-up is bar 0
-    (made,) = musictx.infill(score, model, begin=first, end=first + BARS - 1, tracks=name)
-    data = formats.to_bytes(made)
+    (sample,) = musictx.infill(score, model, begin=first, end=first + BARS - 1, tracks=name)
+    data = formats.to_bytes(sample)
     if not score.file:
         return ""
     notes = score.notes
     gap = (notes["start"] > start - 1e-6) & (notes["start"] < end - 1e-6)
     outside = Counter(notes[~(gap & (notes["track"] == track))].tolist())
     result = midi.read(data).notes
-    if len(outside - Counter(result.tolist())) and len(set(result["track"].tolist())) == len(
-        tracks
-    ):
+    result_notes = Counter(result.tolist())
+    if outside - result_notes and len(np.unique(result["track"])) == len(tracks):
         return "notes outside of the gap have changed"
-    for onset, *_ in (Counter(result.tolist()) - outside) if track is not None else ():
+    for onset, *_ in (result_notes - outside) if track is not None else ():
         if not start - 1e-6 <= onset < end:
             return f"a new note begins at {onset} s, outside of {start} to {end} s"
     changed = [n for n, (a, b) in enumerate(zip(chunks(score.file), chunks(data))) if a != b]
     if len(changed) > 1 or len(chunks(data)) < len(chunks(score.file)):
         return f"tracks {changed} have changed"
-    return "" if same_events(data, score.file) else "other events have changed"
+    events = messages(score.file)
+    return "" if messages(data)[: len(events)] == events else "other events have changed"
 
 
 def accompanied(score: Score, model: musictx.Bundle) -> str:
-    """Add a track; return the mistake in the result, or an empty string."""
-    (made,) = musictx.accompany(score, model)
+    """Add a track; return what is wrong with the result, or an empty string."""
+    (sample,) = musictx.accompany(score, model)
     if not score.file:
         return ""
-    before, after = chunks(score.file), chunks(formats.to_bytes(made))
+    before, after = chunks(score.file), chunks(formats.to_bytes(sample))
     if after[: len(before)] != before:
         return "tracks have changed"
-    return "" if len(after) == len(before) + bool(made.notes) else "not exactly one new track"
+    return "" if len(after) == len(before) + bool(sample.notes) else "not exactly one new track"
 
 
 def chunks(data: bytes) -> list[bytes]:
@@ -137,21 +138,17 @@ def chunks(data: bytes) -> list[bytes]:
     return [data[begin:end] for begin, end in track_chunks(data, Counter())]
 
 
-def same_events(made: bytes, given: bytes) -> bool:
-    """Whether all tracks have the same messages at the same ticks, except notes."""
-    return messages(made)[: len(messages(given))] == messages(given)
-
-
 def messages(data: bytes) -> list[list[tuple[int, str]]]:
-    rows_by_track = []
+    """(tick, message) of all messages of each track, except notes."""
+    tracks = []
     for track in mido.MidiFile(file=io.BytesIO(data), clip=True).tracks:
-        now, rows = 0, []
+        tick, rows = 0, []
         for message in track:
-            now += message.time
+            tick += message.time
             if message.type not in ("note_on", "note_off", "end_of_track"):
-                rows.append((now, str(message.copy(time=0))))
-        rows_by_track.append(rows)
-    return rows_by_track
+                rows.append((tick, str(message.copy(time=0))))
+        tracks.append(rows)
+    return tracks
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 SHAPE = ["model=tiny", "model.layers=1", "model.width=64", "model.heads=2", "model.context=128"]
 STEPS, PIECES = 60, 120
-#: At most so many trials for each that is disturbed: a command may end before it is killed.
+#: The most trials for each one that is to be disturbed: a command may end before its signal.
 MAX_TRIALS = 4
 WHAT = ("prepare", "train", "generate", "signals", "full")
 TRAIN = [*SHAPE, f"trainer.max_steps={STEPS}", "trainer.val_check_interval=10", "data.batch_size=4"]
@@ -52,20 +52,14 @@ class Failed(Exception):
     """A trial with a wrong result."""
 
 
-def main(
-    out: Path,
-    times: int = 10,
-    seed: int = 0,
-    what: Sequence[str] = WHAT,
-) -> int:
+def main(out: Path, times: int = 10, seed: int = 0, what: Sequence[str] = WHAT) -> int:
     shutil.rmtree(out, ignore_errors=True)
     write_songs(out / "midi", range(PIECES), notes=60)
     heading("what", "trials", "disturbed before the end", "failed")
     failures = []
     for trial in what:
         trials = Trials(out / trial, out / "midi", Random(f"{seed} {trial}"))
-        disturbed = failed = 0
-        number = 0
+        number = disturbed = failed = 0
         while disturbed < times and number < MAX_TRIALS * times:
             try:
                 disturbed += getattr(trials, trial)(number)
@@ -91,14 +85,14 @@ class Trials:
             options = [f"corpus.shards={place / 'shards'}", "corpus.workers=1"]
             return ["prepare", f"corpus.path={self.midi}", *options]
 
-        return self._killed(number, words, lambda place: contents(place / "shards"))
+        return self._disturbed(number, words, lambda place: contents(place / "shards"))
 
     def train(self, number: int) -> bool:
-        return self._killed(number, self._training, weights)
+        return self._disturbed(number, self._training, weights)
 
     def signals(self, number: int) -> bool:
-        ends: dict[int, int] = {signal.SIGTERM: 143, signal.SIGINT: 130}
-        return self._killed(number, self._training, weights, ends)
+        statuses: dict[int, int] = {signal.SIGTERM: 143, signal.SIGINT: 130}
+        return self._disturbed(number, self._training, weights, statuses)
 
     def _composing(self, place: Path) -> list[str]:
         model = self.folder / "model" / "run" / "model"
@@ -111,11 +105,11 @@ class Trials:
         def pieces(place: Path) -> dict[str, bytes]:
             """The contents of all pieces; the killed run may have written some of them twice."""
             written = contents(place / "pieces")
-            if any(not name.endswith(".mid") for name in written):
+            if not all(name.endswith(".mid") for name in written):
                 raise Failed(f"left with the pieces: {sorted(written)}")
             return {str(n): data for n, data in enumerate(sorted(set(written.values())))}
 
-        return self._killed(number, self._composing, pieces)
+        return self._disturbed(number, self._composing, pieces)
 
     def full(self, number: int) -> bool:
         if not self.expected:
@@ -132,8 +126,7 @@ class Trials:
             status_again = musictx(self._training(place), self.folder / "log")
             if status_again or weights(place) != self.expected:
                 raise Failed(f"{size} bytes: {(self.folder / 'log').read_text()[-400:]}")
-            left = [p.name for p in place.rglob(f"{PARTIAL_PREFIX}*")]
-            if left:
+            if left := [p.name for p in place.rglob(f"{PARTIAL_PREFIX}*")]:
                 raise Failed(f"{size} bytes: left behind: {left}")
         return status != 0
 
@@ -141,16 +134,16 @@ class Trials:
         shards = [f"corpus.shards={place / 'shards'}", "corpus.workers=1"]
         return ["train", f"corpus.path={self.midi}", *shards, *TRAIN, f"out={place / 'run'}"]
 
-    def _killed(
+    def _disturbed(
         self,
         number: int,
         words: Callable[[Path], list[str]],
-        made: Callable[[Path], dict[str, bytes]],
-        ends: Mapping[int, int] | None = None,
+        read_result: Callable[[Path], dict[str, bytes]],
+        statuses: Mapping[int, int] | None = None,
     ) -> bool:
-        """Disturb ``words`` once and repeat it; ``made`` reads the result. ``ends`` are the signals
-        that may be sent, with their exit status."""
-        ends = ends or {signal.SIGKILL: 137}
+        """Disturb the command ``words(folder)`` once and repeat it. ``statuses``: {signal that may
+        be sent: exit status}, by default SIGKILL."""
+        statuses = statuses or {signal.SIGKILL: 137}
         log = self.folder / "log"
         if self.seconds is None:
             reference = words(self.folder / "reference")  # which may train a model first
@@ -158,24 +151,23 @@ class Trials:
             if musictx(reference, log):
                 raise Failed(log.read_text()[-400:])
             self.seconds = time.monotonic() - began
-            self.expected = made(self.folder / "reference")
+            self.expected = read_result(self.folder / "reference")
         place = self.folder / str(number)
         child = start(partial(cli.main, words(place)), log)
         time.sleep(self.rng.uniform(0, self.seconds))
-        sent = self.rng.choice(sorted(ends))
+        sent = self.rng.choice(sorted(statuses))
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, sent)
         status = status_of(child)
         status = 128 - status if status < 0 else status
-        if status not in (0, ends[sent]) or "Traceback" in log.read_text(errors="replace"):
+        if status not in (0, statuses[sent]) or "Traceback" in log.read_text(errors="replace"):
             raise Failed(f"signal {sent}: status {status}: {log.read_text()[-400:]}")
         if musictx(words(place), log):
             raise Failed(log.read_text()[-400:])
-        if made(place) != self.expected:
+        if read_result(place) != self.expected:
             raise Failed("differs from an undisturbed run")
-        stray = sorted(p.name for p in place.iterdir() if p.name.startswith("."))
-        if stray:
-            raise Failed(f"left behind: {stray}")
+        if left := sorted(p.name for p in place.iterdir() if p.name.startswith(".")):
+            raise Failed(f"left behind: {left}")
         return status != 0
 
 
@@ -194,9 +186,9 @@ def start(task: Callable[[], Any], log: Path) -> int:
         return child
     status: Any = 70
     try:
-        to = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(to, 1)
-        os.dup2(to, 2)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
         status = task() or 0
         sys.stdout.flush()
     except BaseException:

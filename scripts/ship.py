@@ -64,14 +64,14 @@ def without_paths(command: str) -> str:
     """Remove folders from the paths in a command, and options for output folders."""
     if not command.startswith("musictx "):  # a remark instead of a command
         return command
-    return shlex.join(bare(w) for w in shlex.split(command) if not w.startswith(PRIVATE))
+    return shlex.join(shorten_path(w) for w in shlex.split(command) if not w.startswith(PRIVATE))
 
 
-def bare(word: str) -> str:
+def shorten_path(word: str) -> str:
     """Shorten a path, or an option whose value is a path, to the name of the file."""
     name, equals, value = word.rpartition("=")
-    private = name == "corpus.path" or value.startswith(("/", "~", ".."))
-    return f"{name}{equals}{Path(value).name}" if private else word
+    is_path = name == "corpus.path" or value.startswith(("/", "~", ".."))
+    return f"{name}{equals}{Path(value).name}" if is_path else word
 
 
 def read_description(name: str) -> dict[str, Any]:
@@ -80,8 +80,8 @@ def read_description(name: str) -> dict[str, Any]:
     if not path.is_file():
         names = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
         raise UserError(f"name={name}: no {path.name} in scripts/ships; there are {names}")
-    text: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return text
+    description: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return description
 
 
 @torch.no_grad()
@@ -111,7 +111,7 @@ def divide_logits(model: MusicTransformer, temperature: float) -> None:
 def rows(
     model: MusicTransformer, shards: Shards, kind: str, window: int, rehearsal: bool
 ) -> dict[str, dict[str, Any]]:
-    """Name of a row -> arguments of :func:`evaluate`."""
+    """{name of a measurement: arguments of :func:`evaluate`}."""
     if kind == "chorales":
         splits = [split for split in ("validation", "test") if shards.pieces(split)]
         return {split: {"split": split, "window": window} for split in splits}
@@ -120,17 +120,16 @@ def rows(
     if context != window:
         arguments[f"windows of {context}, as it composes"] = {"window": context}
     if not rehearsal:
-        arguments[f"windows of {window}, a quarter apart"] = {
-            "window": window,
-            "stride": window // 4,
-        }
+        quarter = {"window": window, "stride": window // 4}
+        arguments[f"windows of {window}, a quarter apart"] = quarter
     return arguments
 
 
 def numbers(
     model: MusicTransformer, shards: Shards, kind: str, ways: dict[str, dict[str, Any]], **few: Any
 ) -> dict[str, Any]:
-    """Measure the likelihoods for the card."""
+    """Measure the likelihoods for the card. ``ways`` are the :func:`rows`, ``few`` more arguments
+    of :func:`evaluate`."""
     entry: dict[str, Any] = {"protocol": PROTOCOLS[kind]}
     for name, arguments in ways.items():
         with progress(name, "windows") as report:
@@ -196,7 +195,7 @@ def main(
     for key in ("path", "shards", "held out"):
         about.pop(key, None)
     training = dict(old.get("training") or {})
-    training |= {"init": training.get("init") and bare(training["init"])}
+    training |= {"init": training.get("init") and shorten_path(training["init"])}
     card = old | card | {"corpus": about, "training": training}
     card |= {"command": without_paths(str(old.get("command", "")))}
     card |= {"note_limits": of_corpus(shards, source.tokenizer)}
@@ -219,7 +218,7 @@ def main(
     if size > MOST_BYTES:
         raise UserError(f"{folder}: {size:,} bytes of weights, expected at most {MOST_BYTES:,}")
     stored = bundle.load(folder).model  # with rounded weights
-    few = {"windows": windows} if windows else {}
+    few = {"windows": windows} if windows else {}  # a rehearsal
     ways = rows(stored, shards, measure["kind"], measure["window"], bool(few))
     card["numbers"] = numbers(stored, shards, measure["kind"], ways, **few)
     save()

@@ -61,13 +61,13 @@ def options(name: str, arguments: set[str]) -> dict[str, str]:
     fields = options_of(COMMANDS[FUNCTIONS[name]].name)
     types = {}
     for option, field in fields.items():
-        group, _, short = option.rpartition(".")
+        group, _, short_name = option.rpartition(".")
         if group == "sampling":
             types.setdefault("sampling", "TokenSampling | Mapping[str, Any] | str | None")
         elif group == "corpus":
             types.setdefault("corpus", "CorpusConfig | Mapping[str, Any] | str | None")
         if group in ("", "sampling"):
-            types.setdefault(short, annotation(field))
+            types.setdefault(short_name, annotation(field))
         elif option == "model.path":
             types["model"] = annotation(field)
     excluded = {*arguments, "begin", "limits"}
@@ -75,16 +75,16 @@ def options(name: str, arguments: set[str]) -> dict[str, str]:
         excluded |= {"model", "seed", "device", "repeats", "out", "render", "primer", "file"}
     if name == "stream":
         used = {"seconds", "primer_seconds", "sampling"}
-        sampling = {option[9:] for option in fields if option.startswith("sampling.")}
+        prefix = "sampling."
+        sampling = {option.removeprefix(prefix) for option in fields if option.startswith(prefix)}
         excluded |= {*types} - used - sampling
     return {name: kind for name, kind in types.items() if name not in excluded}
 
 
 def text() -> str:
-    """The contents of the file."""
-    names = dict(musictx._WHERE)
+    """The contents of ``musictx/__init__.pyi``."""
     lines = [HEAD]
-    for name, module in names.items():
+    for name, module in musictx._WHERE.items():
         if name not in FUNCTIONS:
             lines.append(f"from {module} import {name} as {name}\n")
     lines.append("\n__version__: str\n__all__: list[str]\n")
@@ -92,15 +92,16 @@ def text() -> str:
         signature = inspect.signature(registry.load(f"{musictx._WHERE[name]}:{name}"))
         arguments = dict(signature.parameters)
         arguments.pop("options")
-        parts, star = [], False
+        parts, has_star = [], False
         for argument in arguments.values():
-            star |= argument.kind is argument.VAR_POSITIONAL
-            if argument.kind is argument.KEYWORD_ONLY and not star:
-                parts, star = [*parts, "*"], True
-            mark = "*" * (argument.kind is argument.VAR_POSITIONAL)
-            default = " = ..." * (argument.default is not argument.empty)
-            parts.append(f"{mark}{argument.name}: {argument.annotation}{default}")
-        parts += [] if star else ["*"]
+            is_star = argument.kind is argument.VAR_POSITIONAL
+            if argument.kind is argument.KEYWORD_ONLY and not has_star:
+                parts.append("*")
+                has_star = True
+            has_star = has_star or is_star
+            default = "" if argument.default is argument.empty else " = ..."
+            parts.append(f"{'*' if is_star else ''}{argument.name}: {argument.annotation}{default}")
+        parts += [] if has_star else ["*"]
         parts += [f"{option}: {kind} = ..." for option, kind in options(name, {*arguments}).items()]
         inner = "".join(f"    {part},\n" for part in parts)
         lines.append(f"\ndef {name}(\n{inner}) -> {signature.return_annotation}: ...\n")

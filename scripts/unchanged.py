@@ -142,7 +142,7 @@ def make_files() -> None:
 
 
 def failure(line: str, out: io.StringIO) -> str:
-    """Run a command that prints to ``out``; return its error, or an empty string."""
+    """Run a command with its output in ``out``; return its error, or an empty string."""
     errors = io.StringIO()
     with redirect_stdout(out), redirect_stderr(errors):
         status = cli.main(shlex.split(line))
@@ -182,13 +182,13 @@ def notes() -> dict[str, str]:
     hashes = {}
     for number, line in lines():
         printed, out = io.StringIO(), f"out-{number}"
-        named = " out=" in line
-        words = line.replace(" out=", f" out={out}/") if named else f"{line} out={out}"
-        prints = line.split()[0] in PRINTING
-        words += f" seed={number}" * (line.split()[0] not in SEEDLESS)
-        failed = failure(line if prints else words, printed)
+        command, prints = line.split()[0], line.split()[0] in PRINTING
+        words = line.replace(" out=", f" out={out}/") if " out=" in line else f"{line} out={out}"
+        if command not in SEEDLESS:
+            words += f" seed={number}"
+        error = failure(line if prints else words, printed)
         text = printed.getvalue().replace(sys.path[0], "")  # the folder of the models
-        hashes[line] = failed or (digest(text) if prints else hash_of_files(number))
+        hashes[line] = error or (digest(text) if prints else hash_of_files(number))
     return hashes
 
 
@@ -196,11 +196,12 @@ def shards() -> dict[str, str]:
     hashes = {}
     for number, line in lines("prepare"):
         folder = Path(f"shards-{number}")
-        failed = failure(f"{line} corpus.shards={folder} corpus.workers=1", io.StringIO())
+        error = failure(f"{line} corpus.shards={folder} corpus.workers=1", io.StringIO())
         files = [f for f in sorted(folder.rglob("*")) if f.suffix in (".bin", ".jsonl", ".json")]
         plain = {f: re.sub(PATH_HASH, b"", f.read_bytes()) for f in files}
         hashes |= {f"{line}: {f.relative_to(folder)}": digest(data) for f, data in plain.items()}
-        hashes |= {line: failed} if failed else {}
+        if error:
+            hashes[line] = error
     return hashes
 
 
@@ -215,9 +216,13 @@ def logits() -> dict[str, str]:
             hashes[f"{name}, all at once"] = digest(model(ids).numpy().tobytes())
         for cache in ("growing", "native"):
             seen: list[bytes] = []
-            keep = lambda past, now, seen=seen: seen.append(now.numpy().tobytes()) or now  # noqa: E731
-            list(engine.generate(model, ids[:, :40], max_tokens=60, seeds=[1, 2],
-                                 context=64, cache=cache, processors=[keep]))  # fmt: skip
+
+            def record(past: torch.Tensor, now: torch.Tensor, seen: list = seen) -> torch.Tensor:
+                seen.append(now.numpy().tobytes())
+                return now
+
+            options = {"context": 64, "cache": cache, "processors": [record]}
+            list(engine.generate(model, ids[:, :40], max_tokens=60, seeds=[1, 2], **options))
             hashes[f"{name}, {cache} cache"] = digest(b"".join(seen))
     return hashes
 

@@ -92,23 +92,23 @@ def compile_libraries(target: Target, folder: Path) -> list[Path]:
     flags = [flag for flag in build.COMMON if flag not in ("-shared", "-fPIC")]
     flags += ["-g0"] if target.suffix == ".dll" else ["-g0", "-fPIC"]
     features = feature_headers()
-    more = {"kernel": [], "step": [f"-DFEATURES={','.join(name for name, _ in features)}"]}
-    more["step"] += [word for _, header in features for word in ("-include", str(header))]
-    made = []
+    step_flags = [f"-DFEATURES={','.join(name for name, _ in features)}"]
+    step_flags += [word for _, header in features for word in ("-include", str(header))]
+    libraries = []
     for variant in target.variants:
-        for stem, words in more.items():
+        for stem, flags_of_source in (("kernel", []), ("step", step_flags)):
             part, path = folder / f"{stem}.o", folder / f"{stem}-{variant}{target.suffix}"
             cpu = [flag.replace("=x86-64-", "=x86_64_") for flag in build.VARIANTS[variant]]
             source = [f"-I{NATIVE}", "-c", str(NATIVE / f"{stem}.cpp"), "-o", str(part)]
-            zig(target, [*flags, *cpu, "-w", *words, *source])
+            zig(target, [*flags, *cpu, "-w", *flags_of_source, *source])
             # Link without flags of the CPU, so that zig compiles its C++ library only once.
-            named = [f"-Wl,-install_name,@rpath/{path.name}"] if path.suffix == ".dylib" else []
-            zig(target, ["-O3", "-shared", "-s", *named, str(part), "-o", str(path)])
+            name = [f"-Wl,-install_name,@rpath/{path.name}"] if path.suffix == ".dylib" else []
+            zig(target, ["-O3", "-shared", "-s", *name, str(part), "-o", str(path)])
             part.unlink()
-            made.append(path)
+            libraries.append(path)
     for import_library in folder.glob("*.lib"):  # not needed to load a DLL
         import_library.unlink()
-    return made
+    return libraries
 
 
 def call(words: Sequence[str]) -> None:
@@ -129,9 +129,8 @@ def inspect_library(path: Path) -> None:
     if not required <= names:
         raise UserError(f"{path.name}: has no {', '.join(sorted(required - names))}")
     itself = {path.name, f"@rpath/{path.name}"}
-    linked = {getattr(other, "name", other) for other in library.libraries} - itself
-    foreign = [str(name) for name in linked if not SYSTEM.fullmatch(Path(str(name)).name)
-               and not SYSTEM.fullmatch(str(name))]  # fmt: skip
+    linked = {str(getattr(other, "name", other)) for other in library.libraries} - itself
+    foreign = [n for n in linked if not (SYSTEM.fullmatch(Path(n).name) or SYSTEM.fullmatch(n))]
     if foreign:
         raise UserError(f"{path.name}: links against {', '.join(foreign)}")
 
@@ -144,12 +143,16 @@ def pack(plain: Path, target: Target, libraries: Sequence[Path], out: Path) -> P
         for library in libraries:
             shutil.copy(library, folder / "musictx/speed/native")
         (about,) = folder.glob("*.dist-info/WHEEL")
-        lines = [x for x in about.read_text().splitlines() if not x.startswith(("Tag", "Root"))]
+        lines = about.read_text().splitlines()
+        lines = [line for line in lines if line and not line.startswith(("Tag", "Root"))]
         lines += ["Root-Is-Purelib: false", *(f"Tag: py3-none-{x}" for x in target.tag.split("."))]
-        about.write_text("\n".join(x for x in lines if x) + "\n")
+        about.write_text("\n".join(lines) + "\n")
         call([sys.executable, "-m", "wheel", "pack", str(folder), "-d", str(out)])
-    made = [path for path in out.glob("*.whl") if target.tag.partition(".")[0] in path.name]
-    return max(made, key=lambda path: path.stat().st_mtime)
+    return newest(out, f"*{target.tag.partition('.')[0]}*.whl")
+
+
+def newest(folder: Path, pattern: str) -> Path:
+    return max(folder.glob(pattern), key=lambda path: path.stat().st_mtime)
 
 
 COMPOSE = """
@@ -186,10 +189,10 @@ def try_wheel(wheel: Path) -> str:
         install = ["pip", "install", "--quiet", "--no-deps", "--no-index", "--target"]
         call([sys.executable, "-m", *install, str(folder / "site"), str(wheel)])
         (folder / "work").mkdir()
-        bare = {"PATH": str(folder / "work"), "HOME": scratch}
+        variables = {"PATH": str(folder / "work"), "HOME": scratch}
         program = [sys.executable, "-P", "-c", COMPOSE, str(folder / "site")]
         answer = subprocess.run(
-            program, cwd=folder / "work", env=bare, capture_output=True, text=True, timeout=600
+            program, cwd=folder / "work", env=variables, capture_output=True, text=True, timeout=600
         )
         if answer.returncode:
             raise UserError(f"{wheel.name}: {answer.stdout}{answer.stderr}")
@@ -203,7 +206,7 @@ def main(
     plain = wheel
     if plain is None:
         call([sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(ROOT)])
-        plain = max(out.glob("*-py3-none-any.whl"), key=lambda path: path.stat().st_mtime)
+        plain = newest(out, "*-py3-none-any.whl")
     for name in only:
         if name not in TARGETS:
             raise UserError(f"only={name}: expected some of {', '.join(TARGETS)}")
@@ -212,9 +215,10 @@ def main(
             libraries = compile_libraries(target, Path(scratch))
             for library in libraries:
                 inspect_library(library)
-            made = pack(plain, target, libraries, out)
+            packed = pack(plain, target, libraries, out)
         is_native = name == f"{sys.platform}-{platform.machine()}"
-        print(f"{made}: {', '.join(target.variants)}" + (f"; {try_wheel(made)}" * is_native))
+        remark = f"; {try_wheel(packed)}" if is_native else ""
+        print(f"{packed}: {', '.join(target.variants)}{remark}")
 
 
 if __name__ == "__main__":

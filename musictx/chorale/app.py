@@ -1,11 +1,15 @@
-"""``musictx harmonise``: a melody -> four voices, by a model of chorales; also from Python."""
+"""``musictx harmonise`` and :func:`musictx.harmonise`: four voices for a melody, by a model of
+chorales; and new notes for gaps in chorales."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from musictx import musicxml
 from musictx.api import EXCLUDED, Music, check_function, check_seed, load_model, to_score
@@ -39,6 +43,8 @@ from musictx.sampling.steer import no_bars_message, no_controls_message
 
 #: Options of sampling that have no effect on gaps in a chorale.
 UNUSED_OPTIONS = ("density", "key", "scale", "low", "high")
+#: The number of faults that a summary lists.
+LISTED = 4
 
 
 def harmonise(
@@ -100,8 +106,8 @@ def pieces(
     seed: int,
     progress: Callable[[float], None] | None,
 ) -> Iterator[tuple[Harmonisation, Sample]]:
-    """Yield ``request.samples`` harmonisations of ``tune``, each with its Sample. Sample i of seed
-    s is always the same. ``progress`` is as in :func:`harmonise`, None for no calls.
+    """Yield ``request.samples`` harmonisations of ``tune``, each with its Sample. Each depends only
+    on ``seed`` and its number. ``progress`` is as in :func:`harmonise`.
 
     Raises ``UserError`` if the model does not write chorales.
     """
@@ -111,12 +117,12 @@ def pieces(
             f"model={bundle.folder}: it writes {tokenizer.name} tokens; expected a model of four "
             "voices: model=chorale, or one trained with tokenizer=chorale"
         )
+
+    def report_share(number: int, share: float) -> None:
+        if progress is not None:
+            progress((number + share) / request.samples)
+
     for number in range(request.samples):
-
-        def report_share(share: float, number: int = number) -> None:
-            if progress is not None:
-                progress((number + share) / request.samples)
-
         harmony = compose_voices(
             bundle.model,
             tokenizer,
@@ -126,12 +132,12 @@ def pieces(
             sampling=request.sampling,
             form=Form(tune),
             seed=(seed, number),
-            progress=report_share,
+            progress=partial(report_share, number),
         )
-        report_share(1.0)
+        report_share(number, 1.0)
         score = tune.to_score(harmony.grid)
         count = int(tune.composed_notes(harmony.grid).onsets.sum())
-        yield harmony, Sample(score, 0.0, harmony.ids, count, score.duration, "melody")
+        yield harmony, Sample(score, 0.0, harmony.ids, count, score.duration, ended="melody")
 
 
 def compose_gap(
@@ -143,8 +149,9 @@ def compose_gap(
     progress: Progress | None,
     **unused: Any,
 ) -> Iterator[Sample]:
-    """Do what :func:`musictx.apps.infill.compose_versions` does, for a gap in a file of four
-    tracks. Raises ``UserError`` for other files and for options that do not apply to chorales."""
+    """Compose versions of a gap in a file of four tracks, for
+    :func:`musictx.apps.infill.compose_versions`. Raises ``UserError`` for other files, and for
+    options that do not apply to chorales."""
     if isinstance(request, AccompanyConfig):
         raise UserError(
             "model: this model writes chorales; harmonise the melody with `musictx harmonise`, or "
@@ -163,18 +170,18 @@ def compose_gap(
     penalties.refuse(request.sampling, UNUSED_OPTIONS, where)
     length = task.end - task.begin
 
-    def seconds(share: float) -> None:
+    def report_share(share: float) -> None:
         if progress is not None:
             progress(0, length * request.samples * share)  # tokens are not counted
 
-    voices = HarmoniseConfig(samples=request.samples, sampling=request.sampling)
-    for _, sample in pieces(bundle, gap, voices, seed, seconds):
+    options = HarmoniseConfig(samples=request.samples, sampling=request.sampling)
+    for _, sample in pieces(bundle, gap, options, seed, report_share):
         yield replace(sample, seam=task.begin, seconds=length, ended="seconds")
 
 
 def tune_of(score: Score, request: HarmoniseConfig) -> Tune:
-    """Read the given voices of ``score`` by the options of ``request``. Raises ``UserError`` if it
-    has no notes, more than four voices, or lacks the given voices."""
+    """Read ``request.voices`` from ``score``. Raises ``UserError`` if it has no notes, lacks one of
+    these voices, or has more than four voices."""
     voices = tuple(sorted(VOICES.index(voice) for voice in request.voices))
     try:
         return Tune.of(score, voices, ends=request.phrase_ends)
@@ -184,17 +191,18 @@ def tune_of(score: Score, request: HarmoniseConfig) -> Tune:
 
 
 def _summary(harmony: Harmonisation, tune: Tune) -> str:
-    """A line with the likelihood, key, ending, and the first faults by bars of the file."""
-    grid = harmony.grid
-    assessment = voice_leading.assess(grid, bar=tune.bar)
-    faults = assessment.faults
-    marks = [f"{tune.position_name(fault.step)}: {fault.label}" for fault in faults[:4]]
-    more = f" and {len(faults) - 4} more" if len(faults) > 4 else ""
+    """A line with the likelihood, key, length, ending, and first faults of a harmonisation."""
+    pitches, faults = harmony.grid.pitches, voice_leading.faults(harmony.grid, bar=tune.bar)
+    fault_list = "; ".join(f"{tune.position_name(f.step)}: {f.label}" for f in faults[:LISTED])
+    if len(faults) > LISTED:
+        fault_list += f" and {len(faults) - LISTED} more"
+    final_triad, _ = voice_leading.ending(pitches)
     ending = "without a root-position triad"
-    if assessment.final_triad:
-        bass, _ = voice_leading.last_two_bass_classes(grid.pitches[:, 3])
+    if final_triad:
+        bass, _ = voice_leading.last_two_bass_classes(pitches[:, 3])
         ending = "on the tonic" if bass == tune.key.tonic else "on a triad that is not the tonic"
+    bars = np.ptp(tune.bar_numbers) + 1
     return (
-        f"{harmony.nats_per_note:.3f} nats a token, {tune.key} in {tune.bars} bars, ends {ending}; "
-        + (f"{'; '.join(marks)}{more}" if marks else "no faults of voice leading")
+        f"{harmony.nats_per_token:.3f} nats a token, {tune.key} in {bars} bars, ends {ending}; "
+        + (fault_list or "no faults of voice leading")
     )

@@ -1,10 +1,9 @@
 """Two corpora of chorales: the files in the package music21, and a published JSON file.
 
 music21 (extra ``bach``) is never imported, since that would take seconds and its files are plain
-MusicXML. Of the vocal works in its ``corpus/bach`` folder only those with exactly four parts, the
-soprano first, are used; works with obbligato instruments have more. A few chorales are in the
-folder twice, identical or nearly so, sometimes in another key. Each is used once, so that no piece
-is in two splits.
+MusicXML. Of the works in its folder ``corpus/bach`` only those in exactly four parts, from high to
+low, are used; works with obbligato instruments have more. Some chorales are in the folder twice,
+identical or nearly so, sometimes in another key. Each is used once, so that it is in one split.
 
 The JSON file is ``{"train": [piece, ...], "valid": [...], "test": [...]}`` (Boulanger-Lewandowski
 et al. 2012, "Jsb16thSeparated"); splits may be missing. A piece is a list of sixteenths, and a
@@ -43,7 +42,7 @@ DUPLICATE_SHARE = 0.8
 
 
 class BachChorales:
-    """The chorales of music21 as a :class:`musictx.data.corpora.Corpus`. Its identity consists of
+    """The chorales of music21 as a :class:`musictx.data.corpora.Corpus`. Their identity consists of
     the versions of music21 and musictx, so no file is read if the shards are up to date."""
 
     label = "bach"
@@ -79,9 +78,9 @@ class BachChorales:
 def chorales() -> list[tuple[str, Score]]:
     """(name, Score) of every chorale, sorted by name; the first call takes about 2 s.
 
-    The name is that of the file, such as ``bwv66.6``. Tracks 0 to 3 are soprano, alto, tenor, bass;
-    all notes have velocity 80 and program 0 (piano); the tempo is 100. Raises :class:`UserError` if
-    music21 is not installed.
+    The name is that of the file, such as ``bwv66.6``. Tracks 0 to 3 are soprano, alto, tenor and
+    bass. All notes have velocity 80 and program 0 (piano). The tempo is 100 quarter notes a minute.
+    Raises :class:`UserError` if music21 is not installed.
     """
     paths = [p for p in _folder().iterdir() if p.suffix in (".mxl", ".xml", ".musicxml")]
     pieces: dict[str, Score] = {}
@@ -97,8 +96,8 @@ def chorales() -> list[tuple[str, Score]]:
         content, similar = _content(score), contents.setdefault(_incipit(score), [])
         if all(len(content & other) / len(content | other) < DUPLICATE_SHARE for other in similar):
             similar.append(content)
-            length = score.notes["end"] - score.notes["start"]
-            notes = score.notes[length > GRACE_SECONDS].copy()
+            seconds = score.notes["end"] - score.notes["start"]
+            notes = score.notes[seconds > GRACE_SECONDS].copy()
             notes["program"] = 0
             pieces[path.stem] = score.with_notes(notes)
     return sorted(pieces.items())
@@ -130,7 +129,7 @@ def _incipit(score: Score) -> bytes:
 
 
 def _content(score: Score) -> frozenset[tuple[float, float, int]]:
-    """(start, end, pitch) of every note, in seconds and semitones from the first soprano note."""
+    """(start, end, pitch) of every note: seconds, and semitones above the first soprano note."""
     origin = int(score.notes["pitch"][score.notes["track"] == 0][0])
     starts, ends = np.round(score.notes["start"], 3), np.round(score.notes["end"], 3)
     pitches = score.notes["pitch"].astype(int) - origin
@@ -217,8 +216,7 @@ def _pitches(steps: object, where: str) -> np.ndarray:
         table = np.empty(0)
     if table.ndim != 2 or table.shape[1] != len(VOICES) or not len(table):
         raise UserError(f"{where}: expected a list of steps of four pitches")
-    silent = np.isnan(table) | (table < 0)
-    pitches = np.where(silent, 0, table)
+    pitches = np.where(np.isnan(table) | (table < 0), SILENCE, table)
     if np.any(pitches != np.floor(pitches)) or np.any(pitches > 127):
         raise UserError(f"{where}: expected MIDI pitches 0 to 127, or -1 for silence")
-    return np.where(silent, SILENCE, pitches).astype(np.int64)
+    return pitches.astype(np.int64)

@@ -32,7 +32,7 @@ RESAMPLES = 1000
 
 
 class Chorale(NamedTuple):
-    """A piece in four voices; the steps before ``seam`` were given, and are not measured."""
+    """A piece in four voices. Its steps before ``seam`` were given, so they are not measured."""
 
     name: str
     grid: Grid
@@ -47,8 +47,8 @@ class ChoraleMeasures(GeneralMeasures):
     ending = "model"
 
     def read_samples(self, folder: str | Path, option: str = "samples") -> list[Chorale]:
-        """Read every music file in ``folder`` as four voices. Raises ``UserError``, which names
-        ``option``, for a file with more voices."""
+        """Read every music file in ``folder`` as four voices. Raises ``UserError`` for a file with
+        more voices; its message begins with ``option``."""
         seams = read_seams(folder)
         chorales = []
         for name, score in read_files(find_files(folder, option), option):
@@ -61,8 +61,8 @@ class ChoraleMeasures(GeneralMeasures):
         return chorales
 
     def draw_real(self, count: int) -> list[Chorale]:
-        """Return all real music; if samples harmonise it piece by piece, its first ``count``
-        pieces."""
+        """Return all pieces of real music; for harmonisations only the first ``count``, since there
+        is a sample for each piece."""
         folder, split = self.config.against, self.config.split
         pieces = self._chorales(split) if folder is None else self.read_samples(folder, "against")
         return pieces[:count] if self.config.task == "harmonise" else pieces
@@ -74,15 +74,13 @@ class ChoraleMeasures(GeneralMeasures):
         """Decode the pieces of a split, whichever tokenizer encoded them."""
         assert self.corpus is not None
         shards, tokenizer = self.corpus
-        chorales = []
-        for piece in shards.pieces(split):
-            ids = shards.tokens(piece.number)
+
+        def decode(ids: np.ndarray) -> Grid:
             if isinstance(tokenizer, ChoraleTokenizer):
-                grid = tokenizer.decode_grid(ids)
-            else:
-                grid, _ = grids.read(tokenizer.decode(ids))
-            chorales.append(Chorale(piece.name, grid))
-        return chorales
+                return tokenizer.decode_grid(ids)
+            return grids.read(tokenizer.decode(ids))[0]
+
+        return [Chorale(p.name, decode(shards.tokens(p.number))) for p in shards.pieces(split)]
 
     def copy_index(self, update: PieceProgress) -> Copies:
         return Copies([chorale.grid.pitches for chorale in self._chorales("train")])
@@ -105,7 +103,8 @@ class ChoraleMeasures(GeneralMeasures):
             for name, whole, seam in chorales:
                 grid = whole.starting_at(seam)
                 assessment, copied = voice_leading.assess(grid), np.nan
-                if copies and set_name != TRAINING:  # training pieces are copies of themselves
+                fault_texts = [str(f._replace(step=f.step + seam)) for f in assessment.faults]
+                if copies and set_name != TRAINING:  # which would be found in itself
                     copied = copies.longest(grid.pitches) / voice_leading.STEPS_PER_BAR
                 pieces.append(
                     {
@@ -116,18 +115,15 @@ class ChoraleMeasures(GeneralMeasures):
                         "triad at the end": assessment.final_triad,
                         "cadence": assessment.cadence,
                         **assessment.counts,
-                        "faults": [
-                            str(fault._replace(step=fault.step + seam))
-                            for fault in assessment.faults
-                        ],
+                        "faults": fault_texts,
                         "copied bars": copied,
                     }
                 )
                 assessments.append(assessment)
                 copied_bars.append(copied)
                 update(len(pieces), sum(map(len, sets.values())))
-            faults = np.array([len(assessment.faults) for assessment in assessments])
-            bars = np.array([assessment.bars for assessment in assessments])
+            faults = np.array([len(a.faults) for a in assessments])
+            bars = np.array([a.bars for a in assessments])
             columns[set_name] = {
                 "bars": float(bars.sum()),
                 **voice_leading.rates(assessments),
@@ -143,7 +139,7 @@ class ChoraleMeasures(GeneralMeasures):
 def harmonised(bundle: Bundle, pieces: Sequence[Chorale], config: CompareConfig) -> NumberedSamples:
     """Harmonise the soprano of each chorale once; a task of ``registry.TASKS``."""
     tokenizer = bundle.tokenizer
-    assert isinstance(tokenizer, ChoraleTokenizer), "the command has checked it"
+    assert isinstance(tokenizer, ChoraleTokenizer), "musictx compare checks this"
     for i, piece in enumerate(pieces):
         melody, _ = melody_of(piece.grid)
         harmony = compose_voices(
@@ -155,20 +151,21 @@ def harmonised(bundle: Bundle, pieces: Sequence[Chorale], config: CompareConfig)
             seed=(config.seed, i),
         )
         facts = {"source": piece.name, "seam": 0.0, "ended": "melody"}
-        yield i, grids.write(harmony.grid), facts | {"nats_per_note": harmony.nats_per_note}
+        yield i, grids.write(harmony.grid), facts | {"nats_per_note": harmony.nats_per_token}
 
 
 def standard_error(counts: np.ndarray, bars: np.ndarray, seed: int) -> float:
     """Bootstrap standard error of 100 sum(counts) / sum(bars); nan for fewer than two pieces."""
     if len(counts) < 2:
         return float("nan")
-    chosen = np.random.default_rng(seed).integers(0, len(counts), (RESAMPLES, len(counts)))
-    return float((100 * counts[chosen].sum(1) / bars[chosen].sum(1)).std(ddof=1))
+    pieces = np.random.default_rng(seed).integers(0, len(counts), (RESAMPLES, len(counts)))
+    return float((100 * counts[pieces].sum(1) / bars[pieces].sum(1)).std(ddof=1))
 
 
 class Copies:
-    """An index of chorales (T, 4), to find passages that are copied in all four voices
-    (:mod:`musictx.evaluate.copies`). Held and repeated notes count as equal."""
+    """An index of the ``corpus``, pitches (T, 4) of chorales, in which passages are found that are
+    copied in all four voices (:mod:`musictx.evaluate.copies`). Held and repeated notes are equal.
+    """
 
     def __init__(self, corpus: Sequence[np.ndarray]) -> None:
         self._numbers: dict[tuple[int, ...], int] = {}
@@ -176,20 +173,20 @@ class Copies:
 
     def longest(self, piece: np.ndarray) -> int:
         """The length in steps of the longest passage of ``piece`` that also occurs in the corpus,
-        in any transposition, which may change at a rest of all voices; 0 if it is shorter than
+        in any transposition (a new one after each rest of all voices); 0 if it is shorter than
         :data:`musictx.evaluate.copies.SHORTEST_COPY`."""
         return self._index.longest(self._successions(piece))[0]
 
-    def _successions(self, pitch: np.ndarray) -> np.ndarray:
+    def _successions(self, pitches: np.ndarray) -> np.ndarray:
         """(T - 1,) int32: a number for each pair of successive chords, equal for transposed pairs.
 
-        Each chord is described by the intervals of its voices from the highest sounding voice, the
-        pair also by the interval between their highest voices.
+        A chord is described by the intervals of its voices from its first sounding voice, the
+        soprano if possible. A pair is described by its chords and the motion of that voice.
         """
-        sounds = pitch.max(axis=1) >= 0
-        highest = pitch[np.arange(len(pitch)), np.argmax(pitch >= 0, 1)]
-        chord = np.where(pitch >= 0, pitch - highest[:, None], -1000)
-        rise = np.where(sounds[1:] & sounds[:-1], np.diff(highest), 0)
-        rows = np.hstack([chord[:-1], chord[1:], rise[:, None]]).tolist()
+        sounds = pitches.max(axis=1) >= 0
+        reference = pitches[np.arange(len(pitches)), np.argmax(pitches >= 0, axis=1)]
+        chords = np.where(pitches >= 0, pitches - reference[:, None], -1000)  # -1000: silent
+        motion = np.where(sounds[1:] & sounds[:-1], np.diff(reference), 0)
+        rows = np.hstack([chords[:-1], chords[1:], motion[:, None]]).tolist()
         numbers = self._numbers
-        return np.array([numbers.setdefault(tuple(r), len(numbers)) for r in rows], np.int32)
+        return np.array([numbers.setdefault(tuple(row), len(numbers)) for row in rows], np.int32)

@@ -37,8 +37,8 @@ class Grid:
     """A chorale as a table: a row for each sixteenth (step), a column for each voice, S A T B.
 
     pitches  (T, 4) int64; -1: silence
-    tied     (T, 4) bool: the note of the previous step is held; false in the first step, and
-             wherever the pitch differs from that of the previous step
+    tied     (T, 4) bool: the note of the previous step is held; false in the first step, in
+             silence, and wherever the pitch differs from that of the previous step
     """
 
     pitches: np.ndarray
@@ -62,7 +62,7 @@ class Grid:
 
     @property
     def spans(self) -> np.ndarray:
-        """(n, 3) int64: the first step, the last step (exclusive) and the voice of each note,
+        """(n, 3) int64: the first step, the step after the last one, and the voice of each note,
         sorted by first step, then by voice."""
         step, voice = np.nonzero(self.onsets)
         # A note lasts until its voice's next step that is not tied to it.
@@ -84,26 +84,32 @@ def read(
     """Return the four voices of ``score``, and {reason: number of notes changed or left out}.
 
     Times are converted to quarter notes by the tempos of the score and rounded to sixteenths. A
-    note lasts at least one step. Whole beats of silence before the first note are dropped. If there
-    are as many pitched tracks as ``voices``, each track is one voice, from high to low by mean
-    pitch, and a note ends at the latest where the next note of its track begins. Otherwise all
-    tracks are merged, and the notes of each step, from high to low, are assigned to voices such
-    that held notes stay in their voices and the voices move least; ``UserError`` is raised if more
-    than four notes sound at once then, and for a score without pitched notes.
+    note lasts at least one step. Whole beats of silence before the first note are dropped.
+
+    If there are as many pitched tracks as ``voices``, each track is one of them, from high to low
+    by mean pitch; other voices are silent. A note ends at the latest where the next note of its
+    track begins. Otherwise all tracks are merged, and the notes of each step are assigned from high
+    to low to the four voices, such that held notes stay in their voices and the voices move least.
+    Raises ``UserError`` if more than four notes sound at once then, and for a score without pitched
+    notes.
     """
-    lost: Counter[str] = Counter()
+    report: Counter[str] = Counter()
     notes = score.notes
     if notes["drum"].any():
-        lost["drum notes left out"] = int(notes["drum"].sum())
+        report["drum notes left out"] = int(notes["drum"].sum())
         notes = notes[~notes["drum"]]
     if not len(notes):
         raise UserError("there are no pitched notes in it")
     start, end = to_steps(score, notes["start"]), to_steps(score, notes["end"])
     first = first_step(score)
     start, end = start - first, np.maximum(end, start + 1) - first
-    if len(np.unique(notes["track"])) == len(voices):
-        return _by_track(notes, start, end, voices, lost), lost
-    return _by_height(notes, start, end), lost
+    tracks = tracks_from_high_to_low(notes)
+    if len(tracks) == len(voices):
+        distinct = np.unique(np.stack([notes["track"], start]), axis=1)
+        if simultaneous := len(notes) - distinct.shape[1]:
+            report["notes struck together in one voice"] = simultaneous
+        return _by_track(notes, start, end, dict(zip(tracks, sorted(voices)))), report
+    return _by_height(notes["pitch"].astype(int), start, end), report
 
 
 def beats(score: Score) -> Beats:
@@ -124,13 +130,11 @@ def first_step(score: Score) -> int:
     return int(to_steps(score, notes["start"]).min()) // PER_QUARTER * PER_QUARTER
 
 
-def tracks(notes: np.ndarray) -> list[int]:
-    """The tracks that have pitched notes, from high to low by their mean pitch."""
+def tracks_from_high_to_low(notes: np.ndarray) -> list[int]:
+    """The numbers of the tracks with pitched notes, in descending order of their mean pitch."""
     notes = notes[~notes["drum"]]
-    means = {
-        t: notes["pitch"][notes["track"] == t].mean() for t in np.unique(notes["track"]).tolist()
-    }
-    return sorted(means, key=lambda track: (-means[track], track))
+    tracks: list[int] = np.unique(notes["track"]).tolist()
+    return sorted(tracks, key=lambda t: -notes["pitch"][notes["track"] == t].mean())
 
 
 def fill_ties(pitches: np.ndarray, tied: np.ndarray) -> np.ndarray:
@@ -148,15 +152,14 @@ def last_change(pitches: np.ndarray) -> int:
 
 
 def write(grid: Grid, *, bpm: float = BPM) -> Score:
-    """Convert to a Score of four tracks, soprano first; tied steps become one note."""
-    marks = Score(tempos=np.array([(0.0, bpm)], TEMPO), names=TRACK_NAMES, ticks_per_quarter=480)
-    return marks.with_notes(notes(grid, marks.beats))
+    """Convert to a Score of four tracks, soprano first, at ``bpm`` quarter notes per minute."""
+    score = Score(tempos=np.array([(0.0, bpm)], TEMPO), names=TRACK_NAMES, ticks_per_quarter=480)
+    return score.with_notes(to_notes(grid, score.beats))
 
 
-def notes(grid: Grid, clock: Beats, first: int = 0) -> np.ndarray:
-    """Convert to an array of notes; the first step of ``grid`` is the sixteenth ``first`` of
-    ``clock``. Track 0 is the soprano. Notes that begin together are in the order soprano to bass.
-    """
+def to_notes(grid: Grid, clock: Beats, first: int = 0) -> np.ndarray:
+    """Convert to an array of notes (:data:`musictx.notes.NOTE`), sorted by start, then by voice.
+    Step 0 of ``grid`` is the sixteenth ``first`` of ``clock``. Track 0 is the soprano."""
     step, stop, voice = grid.spans.T
     table = np.zeros(len(step), NOTE)
     table["start"] = clock.seconds((first + step) / PER_QUARTER)
@@ -165,30 +168,24 @@ def notes(grid: Grid, clock: Beats, first: int = 0) -> np.ndarray:
     return table
 
 
-def _by_track(
-    notes: np.ndarray,
-    start: np.ndarray,
-    end: np.ndarray,
-    voices: tuple[int, ...],
-    lost: Counter[str],
-) -> Grid:
+def _by_track(notes: np.ndarray, start: np.ndarray, end: np.ndarray, voice_of: dict) -> Grid:
+    """``voice_of`` is {track: voice}."""
     pitches = np.full((end.max(), len(VOICES)), SILENCE, np.int64)
     tied = np.zeros(pitches.shape, bool)
-    for voice, track in zip(sorted(voices), tracks(notes)):
-        track_notes = np.flatnonzero(notes["track"] == track)
-        track_notes = track_notes[np.lexsort((notes["pitch"][track_notes], start[track_notes]))]
-        starts = start[track_notes]
-        if simultaneous := int((starts[1:] == starts[:-1]).sum()):
-            lost["notes struck together in one voice"] += simultaneous
-        # Of notes that begin together, all but the highest become empty.
-        ends = np.minimum(end[track_notes], np.append(starts[1:], end.max()))
-        for first, stop, pitch in zip(starts, ends, notes["pitch"][track_notes]):
+    order = np.lexsort((notes["pitch"], start))
+    notes, start, end = notes[order], start[order], end[order]
+    for track, voice in voice_of.items():
+        on_track = notes["track"] == track
+        starts = start[on_track]
+        # Where notes begin together, only the highest has a positive length.
+        ends = np.minimum(end[on_track], np.append(starts[1:], end.max()))
+        for first, stop, pitch in zip(starts, ends, notes["pitch"][on_track]):
             pitches[first:stop, voice] = pitch
             tied[first + 1 : stop, voice] = True
     return Grid(pitches, tied)
 
 
-def _by_height(notes: np.ndarray, start: np.ndarray, end: np.ndarray) -> Grid:
+def _by_height(pitch: np.ndarray, start: np.ndarray, end: np.ndarray) -> Grid:
     pitches = np.full((end.max(), len(VOICES)), SILENCE, np.int64)
     tied = np.zeros(pitches.shape, bool)
     last_pitches = _MIDDLE.copy()
@@ -200,18 +197,16 @@ def _by_height(notes: np.ndarray, start: np.ndarray, end: np.ndarray) -> Grid:
                 f"{len(sounding)} notes sound at once at quarter note {step / PER_QUARTER + 1:g}; "
                 "expected at most four voices"
             )
-        order = sounding[np.argsort(-notes["pitch"][sounding].astype(int), kind="stable")]
-        heights = notes["pitch"][order].astype(int)
-        assignment = min(
+        order = sounding[np.argsort(-pitch[sounding], kind="stable")]
+        assignment = min(  # of equally good ones, the first: the highest voices
             combinations(range(len(VOICES)), len(order)),
             key=lambda voices: (
-                sum(voice_of.get(int(n), v) != v for n, v in zip(order, voices)),
-                int(np.abs(heights - last_pitches[list(voices)]).sum()),
-                voices,
+                sum(voice_of.get(n, v) != v for n, v in zip(order.tolist(), voices)),
+                np.abs(pitch[order] - last_pitches[list(voices)]).sum(),
             ),
         )
-        previous, voice_of = voice_of, {}
-        for note, voice, pitch in zip(order.tolist(), assignment, heights):
-            pitches[step, voice], last_pitches[voice], voice_of[note] = pitch, pitch, voice
+        previous, voice_of = voice_of, dict(zip(order.tolist(), assignment))
+        for note, voice in voice_of.items():
+            pitches[step, voice] = last_pitches[voice] = pitch[note]
             tied[step, voice] = previous.get(note) == voice
     return Grid(pitches, tied)

@@ -3,7 +3,7 @@
 A particle filter writes several harmonisations in parallel (:mod:`musictx.chorale.particles`), and
 the one with the highest score, ln p - rules x faults, is chosen. It may still have faults, since
 the filter works from left to right and does not see later given notes. So the beats around a fault
-are composed again, with all other notes given, and the new version is kept if its score is higher.
+are composed again with all other notes given, and the new version is used if its score is higher.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from musictx.likelihood import predictions_and_losses
 from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.tokens.vocab import BOS, EOS
 
-#: The progress (0 to 1) that is reported when the first run of the filter has finished.
+#: The progress, 0 to 1, that is reported at the end of the first run of the filter.
 FIRST_RUN_SHARE = 0.6
 
 
@@ -34,14 +34,14 @@ FIRST_RUN_SHARE = 0.6
 class Harmonisation:
     """A chorale in four voices.
 
-    grid           all four voices
-    nats_per_note  mean -ln p under the model over all tokens, given and free; a token is a
-                   sixteenth of a voice
-    ids            (4 T,) uint16
+    grid            all four voices
+    nats_per_token  mean of -ln p under the model over all tokens, given and free. A token is a
+                    sixteenth of a voice
+    ids             (4 T,) uint16
     """
 
     grid: Grid
-    nats_per_note: float
+    nats_per_token: float
     ids: np.ndarray
 
 
@@ -62,7 +62,8 @@ def compose_voices(
     given      the given notes and rests
     fixed      (T, 4) bool: where ``given`` is used; default: the whole soprano
     sampling   how free notes are drawn, and ``rules``, the nats subtracted for each fault
-    form       constraints from the whole melody, of which each broken one counts as faults
+    form       constraints from the whole melody, which count as faults if broken; ``None`` for none
+    seed       the same integers give the same harmonisation
     progress   called after each step with the share of the work that is done, 0 to 1
 
     ln p includes ``eos`` after the last note, which favours cadences. Raises ``UserError`` for a
@@ -71,18 +72,16 @@ def compose_voices(
     if fixed is None:
         fixed = np.tile(np.arange(len(VOICES)) == 0, (len(given), 1))
 
-    def report(step: int, number: int) -> None:
-        share = FIRST_RUN_SHARE * step / len(given)
-        if number:
-            runs = number - 1 + step / len(given)
-            share = FIRST_RUN_SHARE + (1 - FIRST_RUN_SHARE) * runs / MAX_TRIES
-        progress(share)
-
     def run(
         given: Grid, fixed: np.ndarray, number: int, begin: int
     ) -> tuple[float, float, np.ndarray]:
-        """The score (ln p - rules x faults), ln p and ids of the best piece of a run of the filter;
-        ``number`` 0 is the first run."""
+        """Run the filter. Return the score (ln p - rules x faults), ln p and ids of the best piece.
+        ``number`` is 0 for the first run, then 1, 2, ..."""
+
+        def report(step: int) -> None:
+            runs = number + step / len(given)
+            progress(float(np.interp(runs, (0, 1, 1 + MAX_TRIES), (0, FIRST_RUN_SHARE, 1))))
+
         pieces = run_filter(
             model,
             tokenizer,
@@ -93,7 +92,7 @@ def compose_voices(
             form=form,
             seed=(*seed, number) if number else seed,
             begin=begin,
-            progress=lambda step: report(step, number),
+            progress=report,
         )
         log_p = pieces.log_probability if begin == 0 else _log_probability(model, pieces.ids)
         score = log_p - sampling.rules * pieces.faults
@@ -102,9 +101,9 @@ def compose_voices(
 
     score, log_p, ids = run(given, fixed, 0, int((~fixed).any(1).argmax()))
     tries: Counter[int] = Counter()
-    for number in range(1, MAX_TRIES + 1):
+    for number in range(1, MAX_TRIES + 1) if sampling.rules else ():
         grid = decode_piece(tokenizer, ids, given, fixed)
-        beats = _beats_with_faults(grid, sampling.rules, form)
+        beats = _beats_with_faults(grid, form)
         beat = next((b for b in beats if tries[b] < MAX_TRIES_PER_BEAT), None)
         if beat is None:
             break
@@ -121,10 +120,8 @@ def compose_voices(
     return Harmonisation(grid, -log_p / len(ids), ids.astype(np.uint16))
 
 
-def _beats_with_faults(grid: Grid, rules: float, form: Form | None) -> list[int]:
-    """The beats in which faults begin, in order; none if ``rules`` is 0."""
-    if not rules:
-        return []
+def _beats_with_faults(grid: Grid, form: Form | None) -> list[int]:
+    """The beats in which faults begin, in order."""
     bar = voice_leading.STEPS_PER_BAR if form is None else form.bar
     steps = [fault.step for fault in voice_leading.faults(grid, bar=bar)]
     if form is not None:

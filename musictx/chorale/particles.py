@@ -1,17 +1,17 @@
 """A particle filter for chorales: compose the free notes around given notes.
 
 The model writes soprano, alto, tenor, bass in turn and never looks ahead. If given notes were only
-inserted, the free notes before would not lead to them. So several pieces, the particles, are
+inserted, the free notes before them would not lead to them. So several pieces, the particles, are
 written in parallel. Particles in which the given notes are likely, and which have few faults of
-voice leading, replace other particles (Gordon, Salmond and Smith 1993; for language models Lew et
-al. 2023). As the number of particles grows, their distribution approaches
+voice leading, replace others (Gordon, Salmond and Smith 1993; for language models Lew et al. 2023).
+As the number of particles grows, their distribution approaches, up to a constant factor,
 
-    p(free notes | given notes) x exp(-rules x faults)
+    p(free notes | given notes) x exp(-rules x faults),
 
-up to a constant: a product of the model and the rules (:mod:`musictx.chorale.rules`). For a whole
-melody, its key and form count, too (:class:`musictx.chorale.rules.Form`). A free note is drawn from
-p(id) x exp(-rules x faults that the id completes), normalised over all ids, and the weight of the
-particle is multiplied by the normalising sum. Top-p and other processors act on this product.
+a product of the model and the rules (:mod:`musictx.chorale.rules`). With a whole melody, deviations
+from its key and form are faults, too (:class:`musictx.chorale.rules.Form`). A free note is drawn
+from p(id) x exp(-rules x faults that the id completes), normalised over all ids, and the weight of
+the particle is multiplied by the normalising sum. Top-p and other processors act on this product.
 
 All voices are silent until the first given note.
 """
@@ -36,17 +36,17 @@ from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.sampling import engine, processors
 from musictx.tokens.vocab import BOS, EOS
 
-#: Models without absolute positions may write this many times the length of their windows.
+#: With models without absolute positions, pieces may be this many times as long as the context.
 CONTEXT_FACTOR = 4
 
 
 @dataclass(frozen=True)
 class Particles:
-    """The harmonisations of a run of the filter.
+    """The pieces that a run of the filter has composed.
 
     ids              (P, 4 T) int64
     weights          (P,) the logarithm of each particle's weight
-    log_probability  (P,) ln p of all notes and of the end under the model
+    log_probability  (P,) ln p under the model of the ids from ``begin`` on and of ``eos``
     faults           (P,) the number of faults in each whole piece; 0 if ``sampling.rules`` is 0
     """
 
@@ -74,8 +74,7 @@ def run_filter(
 
     All notes before the step ``begin`` must be fixed. The model reads them in a single pass, and
     neither ``weights`` nor ``log_probability`` includes them. ``progress`` is called with the
-    number of finished steps; the other arguments are as in
-    :func:`musictx.chorale.harmonise.compose_voices`.
+    number of finished steps. Other arguments: :func:`musictx.chorale.harmonise.compose_voices`.
     """
     steps, longest = len(given), model.config.context
     if not model.position.absolute:
@@ -86,15 +85,15 @@ def run_filter(
             f"model trained on windows of {model.config.context} tokens"
         )
     forced = tokenizer.encode_grid(given).reshape(steps, len(VOICES)).astype(np.int64)
-    # Around given voices pitches have the usual temperature of notes, at which free chorales would
-    # stand still.
+    # The usual temperature of note-ons, for pitches around given voices. Free chorales would stand
+    # still at it, so it is not the default of chorales.
     temperatures = {"pitch": SamplingConfig().temperatures["note_on"]}
     chain = processors.of_sampling(sampling, tokenizer.vocabulary, ChoraleIdiom.top_p, temperatures)
     rules = sampling.rules
-    silent_steps = _leading_silence(given, fixed)
+    fixed_pitches = np.where(fixed, given.pitches, SILENCE)
+    silent_steps = int((fixed_pitches >= 0).any(1).argmax())  # 0 if no note is given
     phrase_ends = form.phrase_ends if form else ()
-    last = last_change(np.where(fixed, given.pitches, SILENCE))
-    closing = _closing(steps, [*phrase_ends, (last, steps)])
+    closing = _closing(steps, [*phrase_ends, (last_change(fixed_pitches), steps)])
     random = np.random.default_rng(seed)
     weights, log_probability = np.zeros(particles), np.zeros(particles)
     total_costs = np.zeros(particles)
@@ -149,15 +148,15 @@ def run_filter(
 def decode_piece(
     tokenizer: ChoraleTokenizer, ids: np.ndarray, given: Grid, fixed: np.ndarray
 ) -> Grid:
-    """Decode a piece, in which fixed notes are repeated as in ``given``: tokens without ties would
-    join repeated notes."""
+    """Decode a piece. Fixed notes are tied only where they are in ``given``, since tokens without
+    ties would join repeated notes."""
     grid = tokenizer.decode_grid(ids)
     return Grid(grid.pitches, grid.tied & (given.tied | ~fixed))
 
 
 def _closing(steps: int, ends: Sequence[tuple[int, int]]) -> list[bool | None]:
-    """The argument ``closing`` of :func:`musictx.chorale.rules.fault_costs` for each step; ``ends``
-    are the (start, stop) of the last chord of each phrase."""
+    """The argument ``closing`` of :func:`musictx.chorale.rules.fault_costs` for each step, given
+    (first step, step after the last one) of the last chord of each phrase."""
     flags: list[bool | None] = [None] * steps
     for start, stop in ends:
         flags[start:stop] = [step > start for step in range(start, stop)]
@@ -167,15 +166,8 @@ def _closing(steps: int, ends: Sequence[tuple[int, int]]) -> list[bool | None]:
 def _count_faults(grid: Grid, *, stuck: bool) -> int:
     """Count the faults of a whole piece, including a missing final cadence. Stuck voices count only
     with ``stuck``."""
-    faults = voice_leading.faults(grid)
-    counted = sum(stuck or fault.kind != "stuck voice" for fault in faults)
-    return counted + (not voice_leading.ends_with_cadence(grid.pitches))
-
-
-def _leading_silence(given: Grid, fixed: np.ndarray) -> int:
-    """The number of steps before the first given note."""
-    sounding = ((given.pitches >= 0) & fixed).any(1)
-    return int(sounding.argmax()) if sounding.any() else 0
+    count = sum(stuck or f.kind != "stuck voice" for f in voice_leading.faults(grid))
+    return count if voice_leading.ends_with_cadence(grid.pitches) else count + 1
 
 
 def _draw(
@@ -186,8 +178,11 @@ def _draw(
     chain: list[processors.Processor],
     random: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw an id for each particle from the ids ``allowed`` (P, V) by p x exp(-costs). Return the
-    ids (P,), and ln (sum of p x exp(-costs) / sum of p) over the allowed ids (P,)."""
+    """Draw an id for each particle from p(id) x exp(-costs), over the ids ``allowed`` (P, V).
+
+    Return the ids (P,), and (P,) ln (sum of p x exp(-costs) / sum of p) over the allowed ids. The
+    processors ``chain`` change only what is drawn.
+    """
     logits = logits.masked_fill(~torch.from_numpy(allowed), -torch.inf)
     biased = logits - torch.from_numpy(costs)
     log_mass = (biased.logsumexp(dim=-1) - logits.logsumexp(dim=-1)).numpy()
@@ -202,6 +197,5 @@ def _resample(shares: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """(P,) int64: indices drawn in proportion to ``shares`` (P,) by systematic resampling (Kitagawa
     1996)."""
     points = (random.random() + np.arange(len(shares))) / len(shares)
-    sums = np.cumsum(shares / shares.sum())
-    sums[-1] = 1.0
-    return np.searchsorted(sums, points, side="right").clip(max=len(shares) - 1).astype(np.int64)
+    sums = np.cumsum(shares / shares.sum())  # the last one may be 1 - 1e-16
+    return np.searchsorted(sums, points, side="right").clip(max=len(shares) - 1)

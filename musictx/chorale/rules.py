@@ -1,13 +1,13 @@
-"""The idiom of chorales and their penalties: faults of voice leading, bad endings, and departures
-from the key and form of a melody.
+"""The idiom of chorales, and their penalties: for faults of voice leading, for bad endings, and for
+departures from the key and form of a melody.
 
-The ids are drawn from a product of two experts (Hinton 2002), p(music) x exp(-strength x faults):
-the model gives the probability of the music, :mod:`musictx.chorale.voice_leading` counts the
-faults. A fault is complete when its lowest voice is written. So an id is drawn from p(id) x
-exp(-strength x number of faults that the id completes).
+Music is drawn from a product of two experts (Hinton 2002), p(music) x exp(-strength x faults): the
+model gives its probability, and :mod:`musictx.chorale.voice_leading` counts its faults. A fault is
+complete when its lowest voice is written. So an id is drawn from p(id) x exp(-strength x number of
+faults that the id completes).
 
-Free pieces and continuations normalise this product at each id, which is only an approximation:
-where every id completes a fault, the ids before are not penalised for it.
+For free pieces and continuations this product is normalised at each id, which is only an
+approximation: where every id completes a fault, earlier ids are not penalised for it.
 :mod:`musictx.chorale.harmonise` weights several pieces by the normalising sums, and so draws from
 the product for whole pieces.
 """
@@ -48,17 +48,20 @@ class ChoraleIdiom(Idiom):
         def penalty(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
             pieces = PartialPieces.of(self.tokenizer, past[:, 1:])
             costs = _ending_costs(pieces, [state.seconds for state in states])
-            return costs + sampling.rules * fault_costs(pieces) if sampling.rules else costs
+            if sampling.rules:
+                costs += sampling.rules * fault_costs(pieces)
+            return costs
 
         return [penalty]
 
 
 class PartialPieces(NamedTuple):
-    """A batch of incomplete pieces, and the note that each id would add to them.
+    """A batch of incomplete pieces, and what each id would add to them.
 
-    step, voice  of the next id
+    step     the step of the next id
+    voice    the voice of the next id
     table    (B, T, 4) int64: pitches by step and voice; -1: silent, or not written yet
-    choices  (B, V) int64: the pitch that each id would sound; -1: none
+    choices  (B, V) int64: the pitch that would sound with each id; -1: none
     onsets   (B, V) bool: whether the id would begin a note
     """
 
@@ -70,7 +73,7 @@ class PartialPieces(NamedTuple):
 
     @classmethod
     def of(cls, tokenizer: ChoraleTokenizer, ids: np.ndarray) -> PartialPieces:
-        """The pieces of ``ids`` (B, n), which have no ``bos``."""
+        """The pieces of ``ids`` (B, n) without ``bos``."""
         count, length = ids.shape
         step, voice = divmod(length, len(VOICES))
         table = np.full((count, step + (voice > 0), len(VOICES)), SILENCE, np.int64)
@@ -87,8 +90,8 @@ class PartialPieces(NamedTuple):
 
 
 def _ending_costs(pieces: PartialPieces, seconds: Sequence[float]) -> np.ndarray:
-    """(B, V) float64: the cost of ``eos``, which is infinite where the piece has no cadence, and
-    else falls with its length ``seconds`` (B,).
+    """(B, V) float64: the cost of ``eos``; 0 for other ids. It is infinite where a piece would end
+    without a cadence. Otherwise it falls with the length of the piece in ``seconds`` (B,).
 
     The model gives ``eos`` a small probability at each of many steps, which top-p sampling removes.
     Without this cost free pieces would last too long, and some would end without a cadence.
@@ -96,19 +99,19 @@ def _ending_costs(pieces: PartialPieces, seconds: Sequence[float]) -> np.ndarray
     costs = np.zeros(pieces.choices.shape)
     if pieces.voice or not pieces.step:  # eos must follow a complete step
         return costs
-    is_open = _lacks_cadence(pieces.table[:, -1:], pieces.table[:, :-1])[:, 0]
+    lacks_cadence = _lacks_cadence(pieces.table[:, -1:], pieces.table[:, :-1])[:, 0]
     bars = np.array(seconds) / STEP_SECONDS / voice_leading.STEPS_PER_BAR
-    costs[:, EOS] = np.where(is_open, np.inf, -END_GAIN_PER_BAR * (bars - USUAL_BARS))
+    costs[:, EOS] = np.where(lacks_cadence, np.inf, -END_GAIN_PER_BAR * (bars - USUAL_BARS))
     return costs
 
 
 def fault_costs(pieces: PartialPieces, *, closing: bool | None = None) -> np.ndarray:
     """(B, V) float64: the number of faults of voice leading that each id completes.
 
-    Only the past is used: the key is that of the previous steps, and stuck voices are not counted.
-    ``closing`` is ``None`` inside a phrase, ``False`` at the first step of its last chord, and
-    ``True`` at the later steps of that chord. In a last chord a bass that makes no cadence is one
-    fault; at the later steps the fault of the previous step is subtracted, so that it counts once.
+    The key is estimated from the previous steps. Stuck voices are not counted. ``closing`` is
+    ``None`` inside a phrase, ``False`` at the first step of its last chord, and ``True`` at the
+    later steps of that chord. A last chord without a cadence is one fault, completed by its bass.
+    At the later steps the fault of the previous step is subtracted, so that it counts once.
     """
     step, voice, table, choices, id_onsets = pieces
     count, size = choices.shape
@@ -138,12 +141,12 @@ def fault_costs(pieces: PartialPieces, *, closing: bool | None = None) -> np.nda
 
 
 def _lacks_cadence(chords: np.ndarray, past: np.ndarray) -> np.ndarray:
-    """(B, K) bool: whether the piece ``past`` (B, T, 4) would end without a cadence
-    (:func:`voice_leading.ends_with_cadence`) on each of the ``chords`` (B, K, 4)."""
+    """(B, K) bool: whether each piece of ``past`` (B, T, 4) would end without a cadence
+    (:func:`voice_leading.ends_with_cadence`) with each of its ``chords`` (B, K, 4)."""
     last = np.array([voice_leading.last_two_bass_classes(piece[:, BASS]) for piece in past])
     bass_class = chords[:, :, BASS] % 12
     previous_class = np.where(bass_class == last[:, :1], last[:, 1:], last[:, :1])
-    cadences = voice_leading.make_cadence(_flatten(chords), previous_class.reshape(-1))
+    cadences = voice_leading.is_cadence(_flatten(chords), previous_class.reshape(-1))
     return ~cadences.reshape(bass_class.shape)
 
 
@@ -152,7 +155,7 @@ def _flatten(array: np.ndarray) -> np.ndarray:
 
 
 class Form:
-    """Constraints from a whole melody; the number of faults of a broken one in parentheses:
+    """Constraints from a whole melody, with the number of faults that each counts as if broken:
 
     - the first chord is the tonic in root position, or the dominant if the given notes exclude the
       tonic; if they exclude both, it has notes of the scale and the tonic or dominant in the bass
@@ -168,7 +171,8 @@ class Form:
         self.bar, self.voices, self.phrase_ends = tune.bar, tune.voices, tune.phrase_ends()
         self.tonic = tune.key.tonic
         line = tune.given.pitches[:, tune.voices[0]]
-        self.opening, self.last_onset = int(tune.line[0, 0]), last_change(line[:, None])
+        self.opening = int(tune.line[0, 0])
+        self.last_onset = last_change(line[:, None])
         self.ends_on_tonic = (int(line[line >= 0][-1]) - self.tonic) % 12 in (0, 3, 4, 7)
         is_minor = tune.key.mode == "minor"
         first = tune.given.pitches[self.opening, list(self.voices)]
@@ -180,8 +184,8 @@ class Form:
                 self.first_chord, self.first_bass = triad, triad[:1]
 
     def costs(self, table: np.ndarray, choices: np.ndarray, step: int, voice: int) -> np.ndarray:
-        """(B, V): the number of faults that the pitches ``choices`` (B, V) of a voice complete at
-        ``step``, after the steps ``table`` (B, >= step, 4)."""
+        """(B, V): the number of faults that each of the pitches ``choices`` (B, V) of ``voice``
+        completes at ``step``. ``table`` (B, T >= step, 4) has the pitches of the earlier steps."""
         costs = np.zeros(choices.shape)
         if voice in self.voices:
             return costs
@@ -199,7 +203,7 @@ class Form:
         return costs
 
     def faults(self, pitches: np.ndarray) -> np.ndarray:
-        """(P,) the number of faults in each of the whole pieces ``pitches`` (P, T, 4)."""
+        """(P,): the number of faults in each of the whole pieces ``pitches`` (P, T, 4)."""
         total = np.zeros(len(pitches))
         for _, stop in self.phrase_ends:
             total += [not voice_leading.ends_with_cadence(piece[:stop]) for piece in pitches]
@@ -209,8 +213,8 @@ class Form:
         return total
 
     def unclosed_steps(self, pitches: np.ndarray) -> list[int]:
-        """The first steps of those last chords of the phrases and of the piece ``pitches`` (T, 4)
-        that make no cadence, or should be the tonic and are not."""
+        """The first steps of the last chords of phrases, and of the piece ``pitches`` (T, 4), that
+        make no cadence, or should be the tonic and are not."""
         ends = [*self.phrase_ends, (self.last_onset, len(pitches))]
         is_closed = voice_leading.ends_with_cadence
         steps = [start for start, stop in ends if not is_closed(pitches[:stop])]
@@ -222,13 +226,13 @@ class Form:
         return AWAY_FROM_TONIC * (pitches % 12 != self.tonic).astype(float)
 
     def _stuck(self, table: np.ndarray, voice: int) -> np.ndarray:
-        """(B,) 1.0 where ``voice`` completes the second or a later bar without a change, while
-        others move, if it keeps its pitch for one more step; else 0.0."""
+        """(B,): 1.0 where another step on the same pitch makes ``voice`` stand still for exactly
+        two or more bars while others move; else 0.0."""
         steps = table.shape[1]
         changed = np.zeros(table.shape, bool)
         changed[:, 1:] = table[:, 1:] != table[:, :-1]
-        last_change = np.where(changed, np.arange(steps)[:, None], 0).max(axis=1)  # (B, 4)
-        others = np.delete(last_change, voice, axis=1).max(axis=1)
-        excess = steps - last_change[:, voice] - voice_leading.STUCK_BARS * self.bar
-        is_stuck = (excess >= 0) & (others > last_change[:, voice])
+        latest = np.where(changed, np.arange(steps)[:, None], 0).max(axis=1)  # (B, 4)
+        latest_of_others = np.delete(latest, voice, axis=1).max(axis=1)
+        excess = steps - latest[:, voice] - voice_leading.STUCK_BARS * self.bar
+        is_stuck = (excess >= 0) & (latest_of_others > latest[:, voice])
         return (is_stuck & (excess % self.bar == 0)).astype(float)

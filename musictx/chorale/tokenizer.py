@@ -40,13 +40,13 @@ class ChoraleTokenizer(Tokenizer):
     idiom = "musictx.chorale.rules:ChoraleIdiom"
 
     def __init__(self, *, low: int = 30, high: int = 88, ties: bool = False) -> None:
-        TokenizerConfig("chorale", low=low, high=high)
+        TokenizerConfig("chorale", low=low, high=high)  # checks the options
         self.low, self.high, self.ties = low, high, ties
         tie = [("tie", 0, 0)] if ties else []
         self.vocabulary = Vocabulary.of(("silence", 0, 0), *tie, ("pitch", low, high))
         self.silence = self.vocabulary.id("silence")
         self.tie = self.vocabulary.id("tie") if ties else -1
-        self._first = self.vocabulary.range("pitch")[0]
+        self._first_pitch_id = self.vocabulary.id("pitch", low)
 
     def __repr__(self) -> str:
         size = self.vocabulary.size
@@ -73,7 +73,7 @@ class ChoraleTokenizer(Tokenizer):
         """(4 T,) uint16: the ids of ``grid``; pitches out of range become silence."""
         pitches = grid.pitches
         inside = (pitches >= self.low) & (pitches <= self.high)
-        ids = np.where(inside, pitches - self.low + self._first, self.silence)
+        ids = np.where(inside, pitches - self.low + self._first_pitch_id, self.silence)
         if self.ties:
             ids[grid.tied & inside] = self.tie
         return ids.reshape(-1).astype(np.uint16)
@@ -83,15 +83,14 @@ class ChoraleTokenizer(Tokenizer):
         return grids.write(self.decode_grid(ids))
 
     def decode_grid(self, ids: np.ndarray | Sequence[int]) -> Grid:
-        """Convert any ids to a Grid. If the last step is incomplete, its missing voices hold their
-        notes. A tie after silence, or at the beginning, is silence."""
+        """Convert any ids to a Grid; skip special ids. If the last step is incomplete, its missing
+        voices hold their notes. A tie after silence, or at the beginning, is silence."""
         array = self.vocabulary.as_ids(ids)
         array = array[array >= len(SPECIALS)]
-        missing = -len(array) % len(VOICES)
-        table = np.pad(array, (0, missing), constant_values=-2).reshape(-1, len(VOICES))
-        pitches = np.where(table >= self._first, table - self._first + self.low, SILENCE)
-        tied = (table == self.tie) & self.ties | (table == -2)
-        pitches = grids.fill_ties(pitches, tied)
+        missing, shape = -len(array) % len(VOICES), (-1, len(VOICES))
+        tied = np.pad(array == self.tie, (0, missing), constant_values=True).reshape(shape)
+        pitches = np.pad(self.pitch_of[array], (0, missing), constant_values=SILENCE)
+        pitches = grids.fill_ties(pitches.reshape(shape), tied)
         return Grid(pitches, tied & (pitches >= 0)) if self.ties else Grid.from_pitches(pitches)
 
     def state(self) -> ChoraleState:
@@ -100,21 +99,19 @@ class ChoraleTokenizer(Tokenizer):
     def augment(
         self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
     ) -> np.ndarray | None:
-        """Transpose a window, which begins with a soprano.
+        """Transpose a window that begins with the soprano.
 
-        Return ``None`` if a note would move outside the vocabulary or the range of its voice
-        (:data:`musictx.chorale.grid.RANGES`), or further outside. ``stretch`` has no effect, since
-        these tokens have no tempo.
+        Return ``None`` if a note would leave the vocabulary or the range of its voice
+        (:data:`musictx.chorale.grid.RANGES`), or move further away from that range. ``stretch`` has
+        no effect, since these tokens have no tempo.
         """
         array = np.array(ids, np.int64)
-        if semitones:
-            pitched = np.flatnonzero(array >= self._first)
-            array[pitched] += semitones
-            moved, lowest = array[pitched], self._first - self.low
-            limits = np.clip(grids.RANGES, self.low, self.high)[pitched % len(VOICES)] + lowest
-            low, high = limits.T
-            if (moved > high if semitones > 0 else moved < low).any():
-                return None
+        pitched = np.flatnonzero(array >= self._first_pitch_id)
+        low, high = np.clip(grids.RANGES, self.low, self.high)[pitched % len(VOICES)].T
+        pitches = self.pitch_of[array[pitched]] + semitones
+        if semitones and (pitches > high if semitones > 0 else pitches < low).any():
+            return None
+        array[pitched] += semitones
         return array.astype(np.uint16)
 
 
@@ -130,7 +127,8 @@ class ChoraleState(GrammarState):
         self._tokenizer = tokenizer
         self._count = 0
         self._ended = False
-        self._last = dict.fromkeys(range(len(VOICES)), tokenizer.silence)
+        #: The id of each voice's pitch or silence, that of the next voice first.
+        self._current = (tokenizer.silence,) * len(VOICES)
 
     @property
     def seconds(self) -> float:
@@ -146,24 +144,27 @@ class ChoraleState(GrammarState):
         mask = np.zeros(self.table.size, dtype=bool)
         mask[EOS] = self._ended or (self.voice == 0 and self._count > 0)
         if not self._ended:
-            mask[tokens.silence :] = True
+            mask[len(SPECIALS) :] = True
             if tokens.ties:
-                mask[tokens.tie] = self._last[self.voice] >= tokens._first
+                mask[tokens.tie] = self._current[0] != tokens.silence
         return mask
 
     def _take(self, kind: str, value: int) -> list[NoteChange]:
         if kind == "eos":
             self._ended = True
             return []
-        changes, last = list[NoteChange](), self._last[self.voice]
         token_id = self.table.id(kind, value)
-        if kind != "tie" and (self._tokenizer.ties or token_id != last):
-            last_kind, pitch = self.table.token(last)
-            if last_kind == "pitch":
-                changes.append(NoteChange(self.seconds, False, pitch, 0, self.voice))
+        current, *other_voices = self._current
+        is_held = kind == "tie" if self._tokenizer.ties else token_id == current
+        changes = []
+        if not is_held:
+            if current != self._tokenizer.silence:
+                pitch = self.table.token(current)[1]
+                changes.append(NoteChange(self.seconds, False, pitch, velocity=0, part=self.voice))
             if kind == "pitch":
                 changes.append(NoteChange(self.seconds, True, value, VELOCITY, self.voice))
                 self.notes += 1
-            self._last = self._last | {self.voice: token_id}  # copies share the dict
+            current = token_id
+        self._current = (*other_voices, current)
         self._count += 1
         return changes

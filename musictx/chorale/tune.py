@@ -1,4 +1,4 @@
-"""The given notes of a chorale (a melody, or everything but a gap), with its bars and key."""
+"""The given notes of a chorale, a melody or all but those of a gap, with their bars and key."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from musictx.chorale.grid import PER_QUARTER, RANGES, SILENCE, VOICES, Grid
 from musictx.errors import UserError
 from musictx.notes import Score
 
-#: A note whose start is further than this from the grid, in sixteenths, does not fit.
+#: A note is off the grid if it starts more than this many sixteenths before or after a step.
 OFF_SIXTEENTHS = 0.12
+#: Successive notes that overlap by at most this much are a single line.
+OVERLAP_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
 class Tune:
     """The given notes of a file, on the grid.
 
-    score   the file
-    given   its notes on the grid, each in its voice
+    score   the music of the file
+    given   its given notes on the grid, each in its voice
     voices  the given voices, 0 = soprano; usually only the melody
     fixed   (T, 4) bool: where ``given`` stays; everything else is composed
-    key     of the whole melody
+    key     estimated from the first of ``voices``
     shift   semitones (whole octaves) by which a single voice was moved into its range
     ends    bars in which phrases end; if empty, the fermatas or long notes of the file decide
     """
@@ -45,15 +47,15 @@ class Tune:
     def of(cls, score: Score, voices: tuple[int, ...] = (0,), *, ends: Sequence[int] = ()) -> Tune:
         """Read the given voices from ``score``.
 
-        voices  the default (0,) is the highest line of ``score``, as the soprano. Another single
-                voice is its track in a file of four tracks, otherwise the highest line (the lowest
-                for the bass). Several voices are tracks
+        voices  (0,), the soprano, is the highest line of ``score``. Another single voice is its
+                track if there are four tracks, otherwise the highest line (the lowest for the
+                bass). Of several voices each is a track
         ends    bars in which phrases end
 
-        Raises ``UserError`` for music without notes or with more than four voices, and for a file
-        that lacks the ``voices`` or the bars in ``ends``.
+        Raises ``UserError`` for music without notes or with more than four voices, and if it lacks
+        the ``voices`` or the bars in ``ends``.
         """
-        tracks = len(grids.tracks(score.notes))
+        tracks = len(grids.tracks_from_high_to_low(score.notes))
         if len(voices) > 1 and tracks not in (len(VOICES), len(voices)):
             raise UserError(f"{tracks} tracks, expected a file of one track for each voice")
         shift = 0
@@ -90,40 +92,38 @@ class Tune:
         return grids.first_step(self.score)
 
     def bar_at(self, step: int) -> tuple[int, float]:
-        """(bar of the file in which a step of the grid lies, 0 for a pick-up; quarter notes from
+        """(number of the bar in which a step of the grid lies, 0 for a pick-up; quarter notes from
         the beginning of the bar to the step)."""
-        number, since = self.clock.bar((self.first + step) / PER_QUARTER)
-        return number - self.clock.pickup, since
+        number, offset = self.clock.bar((self.first + step) / PER_QUARTER)
+        return number - self.clock.pickup, offset
 
     @property
     def bar(self) -> int:
-        """Sixteenths in a bar of the meter that lasts longest; the first may be of a pick-up."""
+        """Sixteenths in a bar of the piece's main meter, the one that lasts longest. (The first
+        meter may be that of a pick-up.)"""
         lengths = np.diff(self.clock.meter_at, append=(self.first + len(self.given)) / PER_QUARTER)
         return max(1, round(float(self.clock.bar_quarters[lengths.argmax()]) * PER_QUARTER))
 
     @cached_property
     def bar_numbers(self) -> np.ndarray:
-        """(T,) int64: the bar of the file in which each step lies (:meth:`bar_at`)."""
+        """(T,) int64: the number of the bar in which each step lies (:meth:`bar_at`)."""
         return np.array([self.bar_at(step)[0] for step in range(len(self.given))])
-
-    @property
-    def bars(self) -> int:
-        """The number of bars of the file that the grid covers, in whole or in part."""
-        return int(self.bar_numbers[-1] - self.bar_numbers[0]) + 1
 
     @cached_property
     def line(self) -> np.ndarray:
-        """(n, 2) int64: first and last step (exclusive) of each note of the first given voice."""
+        """(n, 2) int64: for each note of the first given voice, its first step and the step after
+        its last one."""
         spans = self.given.spans
         return spans[spans[:, 2] == self.voices[0], :2]
 
     def phrase_ends(self) -> list[tuple[int, int]]:
-        """First and last step (exclusive) of the last note of each phrase except the last phrase.
+        """The note that ends each phrase but the last, as (first step, step after its last one).
 
-        With ``ends``, it is the longest note that sounds in each of these bars (the last one of
-        equal notes). Else with fermatas, it is the notes under them. Else it is the longest note of
-        a bar, counted without a pick-up: of bars 4, 8, ..., if it is at least as long as the mean
-        of the earlier notes of its phrase; of bars 2, 6, ..., if it is at least twice as long.
+        With ``ends``, phrases end with the longest note that sounds in each of these bars (of equal
+        notes, the last one). Otherwise, if the file has fermatas, they end with the notes under
+        them. Otherwise they end with the longest note of a bar, counted without a pick-up: of bars
+        4, 8, ..., if it is at least as long as the mean of the earlier notes of its phrase; of bars
+        2, 6, ..., if it is at least twice as long.
         """
         if self.ends:
             numbers = {self._longest(self.bar_numbers == bar) for bar in self.ends} - {-1}
@@ -148,20 +148,21 @@ class Tune:
         bars, opening = self.bar_numbers, self.line[0, 0]
         first_bar, offset = self.bar_at(opening)
         is_short = (bars[opening:] == first_bar).sum() < (bars == first_bar + 1).sum()
-        number = bars - first_bar + (not offset and not is_short)
-        chosen, phrase_start = set[int](), 0  # indices of notes
-        for bar in range(2, int(number.max()), 2):
-            note = self._longest(number == bar)
+        if not (offset or is_short):  # the melody begins with a whole bar, which is bar 1
+            first_bar -= 1
+        last_notes, phrase_start = set[int](), 0  # indices of notes
+        for bar in range(2, int(bars.max()) - first_bar, 2):
+            note = self._longest(bars == first_bar + bar)
             if note <= phrase_start:  # no note before it in this phrase
                 continue
             lengths = np.diff(self.line[phrase_start : note + 1]).ravel()
             if lengths[-1] >= lengths[:-1].mean() * (1 if bar % 4 == 0 else 2):
-                chosen.add(note)
+                last_notes.add(note)
                 phrase_start = note + 1
-        return chosen
+        return last_notes
 
     def position_name(self, step: int) -> str:
-        """The bar and beat of the file at a step of the grid, such as ``bar 2 beat 1.5``."""
+        """The bar and beat at a step of the grid, such as ``bar 2 beat 1.5``."""
         bar, offset = self.bar_at(step)
         quarters = (self.first + step) / PER_QUARTER
         meter = np.searchsorted(self.clock.meter_at, quarters + 1e-6, side="right") - 1
@@ -172,11 +173,12 @@ class Tune:
         """Remarks on the melody, for the user."""
         lines = []
         if self.shift:
-            octaves, direction = abs(self.shift) // 12, "up" if self.shift > 0 else "down"
+            direction = "up" if self.shift > 0 else "down"
+            octaves = abs(self.shift) // 12
             distance = "an octave" if octaves == 1 else f"{octaves} octaves"
-            voice = VOICES[self.voices[0]]
             lines.append(
-                f"the tune was moved {direction} by {distance}, into the range of a {voice}"
+                f"the tune was moved {direction} by {distance}, into the range of a "
+                f"{VOICES[self.voices[0]]}"
             )
         start = self.clock.quarters(self.score.notes["start"]) * PER_QUARTER
         if off := int((np.abs(start - np.round(start)) > OFF_SIXTEENTHS).sum()):
@@ -187,7 +189,7 @@ class Tune:
         return lines
 
     def composed_notes(self, grid: Grid) -> Grid:
-        """The notes of ``grid`` that are not given; one tied to a given note begins after it."""
+        """The notes of ``grid`` that are not given. A note tied to a given one begins after it."""
         free = ~self.fixed
         tied = grid.tied & free
         tied[1:] &= free[:-1]
@@ -195,33 +197,33 @@ class Tune:
 
     def to_score(self, grid: Grid) -> Score:
         """The file with all voices of ``grid`` and no drums. Tempos, meters and the silence before
-        the first note stay, and so do the exact notes of a melody without chords."""
+        the first note stay. The notes of a file that is a single line are not rounded to the grid.
+        """
         notes = self.score.notes[~self.score.notes["drum"]]
-        new = grids.notes(grid, self.clock, self.first)
-        is_single_line = len(self.voices) == 1 and bool(
-            np.all(notes["start"][1:] >= notes["end"][:-1] - 0.02)
-        )
+        new = grids.to_notes(grid, self.clock, self.first)
         new["velocity"] = int(np.median(notes["velocity"]))
         new["program"] = notes["program"][0]
-        if is_single_line:
-            melody = notes.copy()
-            melody["pitch"] += np.uint8(self.shift % 256)  # wraps around: may subtract
-            melody["track"] = self.voices[0]
-            new = np.concatenate([melody, new[new["track"] != self.voices[0]]])
+        is_single_line = (notes["start"][1:] >= notes["end"][:-1] - OVERLAP_SECONDS).all()
+        if len(self.voices) == 1 and is_single_line:
+            melody, voice = notes.copy(), self.voices[0]
+            melody["pitch"] = melody["pitch"].astype(int) + self.shift
+            melody["track"] = voice
+            new = np.concatenate([melody, new[new["track"] != voice]])
         return dataclasses.replace(
             self.score, notes=new, pedals=self.score.pedals[:0], names=grids.TRACK_NAMES
         )
 
 
 class Gap(Tune):
-    """A file of four tracks in which the notes that begin in one time span are composed again."""
+    """The given notes of a file of four tracks, some of whose notes are composed again: those that
+    begin in a time span."""
 
     @classmethod
     def between(cls, score: Score, begin: float, end: float, tracks: Sequence[int]) -> Gap:
-        """The gap on ``tracks`` from ``begin`` to ``end`` seconds. Raises ``UserError`` for a file
-        without exactly four tracks, and if the gap contains no notes or all notes.
+        """The gap on the ``tracks`` with these numbers from ``begin`` to ``end`` seconds. Raises
+        ``UserError`` unless ``score`` has exactly four tracks, and if the gap has no or all notes.
         """
-        voice_tracks = grids.tracks(score.notes)
+        voice_tracks = grids.tracks_from_high_to_low(score.notes)
         if len(voice_tracks) != len(VOICES):
             raise UserError(
                 f"file: {len(voice_tracks)} tracks, expected four, one for each voice, for a model "
@@ -229,30 +231,31 @@ class Gap(Tune):
             )
         given = grids.read(score)[0]
         start, stop = grids.to_steps(score, np.array([begin, end])) - grids.first_step(score)
+        # (T, 4): the step at which the note or rest of each entry begins.
         onset = grids.fill_ties(np.indices(given.tied.shape)[0], given.tied)
         is_composed = np.isin(voice_tracks, tracks)
         free = (onset >= start) & (onset < stop) & is_composed
         if not free.any() or free.all():
             problem = "nothing begins there" if not free.any() else "nothing would stay"
             raise UserError(f"from, to: {problem}; expected some bars of the file, not all")
-        voices = tuple(np.flatnonzero(~is_composed).tolist()) or (0,)
+        voices = tuple(np.flatnonzero(~is_composed).tolist()) or (0,)  # those given throughout
         return cls(score, given, voices, ~free, _key(given.pitches[:, 0]))
 
     def to_score(self, grid: Grid) -> Score:
         """The file, with the notes of the gap replaced by those of ``grid``."""
         notes = self.score.notes
-        new = grids.notes(self.composed_notes(grid), self.clock, self.first)
+        new = grids.to_notes(self.composed_notes(grid), self.clock, self.first)
         steps = grids.to_steps(self.score, notes["start"]) - self.first
         steps = np.clip(steps, 0, len(grid) - 1)
-        keep = np.ones(len(notes), bool)
-        tracks = grids.tracks(notes)
+        is_given = np.ones(len(notes), bool)
+        tracks = grids.tracks_from_high_to_low(notes)
         for voice, track in enumerate(tracks):
             on_track, in_voice = (notes["track"] == track) & ~notes["drum"], new["track"] == voice
-            keep &= ~on_track | self.fixed[steps, voice]
+            is_given &= ~on_track | self.fixed[steps, voice]
             new["velocity"][in_voice] = int(np.median(notes["velocity"][on_track]))
             new["program"][in_voice] = notes["program"][on_track][0]
-        new["track"] = np.array(tracks, new["track"].dtype)[new["track"]]
-        return self.score.with_notes(np.concatenate([notes[keep], new]))
+        new["track"] = np.take(tracks, new["track"])
+        return self.score.with_notes(np.concatenate([notes[is_given], new]))
 
 
 def _key(pitches: np.ndarray) -> keys.Key:
@@ -268,19 +271,14 @@ def melody_of(grid: Grid, voice: int = 0) -> tuple[Grid, int]:
     into the range of the voice. A rest of a sixteenth between two notes is filled by holding the
     note before it.
     """
-    pitches = np.full_like(grid.pitches, SILENCE)
-    tied = np.zeros_like(grid.tied)
     top = grid.pitches.argmax(axis=1)
     if voice == len(VOICES) - 1:
         top = np.where(grid.pitches >= 0, grid.pitches, 128).argmin(axis=1)
     steps = np.arange(len(grid))
-    pitches[:, voice] = grid.pitches[steps, top]
-    line = pitches[:, voice]
-    is_same = np.zeros(len(grid), bool)
-    is_same[1:] = (line[1:] == line[:-1]) & (top[1:] == top[:-1])
-    tied[:, voice] = grid.tied[steps, top] & is_same
+    line, is_held = grid.pitches[steps, top], grid.tied[steps, top]
+    is_held[1:] &= (line[1:] == line[:-1]) & (top[1:] == top[:-1])
     rests = np.flatnonzero((line[1:-1] < 0) & (line[:-2] >= 0) & (line[2:] >= 0)) + 1
-    line[rests], tied[rests, voice] = line[rests - 1], True
+    line[rests], is_held[rests] = line[rests - 1], True
     sounding = line[line >= 0]
     low, high = RANGES[voice]
 
@@ -288,5 +286,7 @@ def melody_of(grid: Grid, voice: int = 0) -> tuple[Grid, int]:
         return int(((sounding + shift < low) | (sounding + shift > high)).sum()), abs(shift)
 
     shift = min(range(-48, 49, 12), key=steps_outside)
+    pitches, tied = np.full_like(grid.pitches, SILENCE), np.zeros_like(grid.tied)
     pitches[:, voice] = np.where(line >= 0, line + shift, SILENCE)
+    tied[:, voice] = is_held
     return Grid(pitches, tied), shift

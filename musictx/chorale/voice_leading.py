@@ -1,12 +1,12 @@
-"""The checks that a student of harmony makes on a chorale in four parts.
+"""Check the voice leading of chorales in four parts, as a student of harmony does.
 
-A piece is a :class:`.Grid`, or its pitches (T, 4). Bars are counted from the first step and have 16
-steps, unless ``bar`` says otherwise.
+A piece is a :class:`.Grid`, or its pitches (T, 4). Bars are counted from the first step; ``bar`` is
+their length in steps.
 
-The rules are those of textbooks of four-part writing (Aldwell & Schachter, Kostka & Payne); where
-textbooks differ, the limits are such that Bach seldom breaks them. He sometimes breaks each of
-them, so compare every count with that of real chorales. Parallels across the end of a phrase are
-counted, too, since the data have no fermatas.
+The rules are those of textbooks of four-part writing (Aldwell & Schachter, Kostka & Payne). Where
+these differ, the limits are such that Bach seldom breaks them. He sometimes breaks each of them, so
+compare every count with that of real chorales. Parallels from one phrase to the next are counted,
+too, since the published data have no fermatas.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx import keys
-from musictx.chorale.grid import RANGES, VOICES, Grid
+from musictx.chorale.grid import PER_QUARTER, RANGES, VOICES, Grid
 
 #: Sixteenths in a bar of 4/4, for pieces without a meter.
 STEPS_PER_BAR = 16
 #: For each voice, the leaps (semitones) that are faults, besides all leaps beyond an octave. Bach's
-#: basses leap by tritones and minor sevenths, so these are allowed there.
+#: basses leap by tritones and minor sevenths, so the bass may.
 LEAPS = (frozenset({6, 10, 11}),) * 3 + (frozenset({11}),)
 #: Widest distance (semitones) between soprano and alto, and between alto and tenor.
 SPACING = 12
 #: A voice is stuck if it stays for more than this many bars while others move.
 STUCK_BARS = 2
 
+#: The kinds of faults.
 KINDS = (
     "outside its range",
     "crossing",
@@ -47,9 +48,10 @@ KINDS = (
     "stuck voice",
 )
 
-#: Semitones above the tonic of the chords V, V without fifth, and VII, which have the leading note.
+#: The chords that contain the leading note, in semitones above the tonic: V, V without its fifth,
+#: and VII.
 _DOMINANTS = ({7, 11, 2}, {7, 11}, {11, 2, 5})
-#: How the bass reaches the pitch class of the last note, in semitones upwards.
+#: {interval by which the bass reaches its last pitch class, in semitones upwards: the cadence}.
 _CADENCES = {5: "authentic", 7: "plagal", 1: "step", 2: "step", 10: "step", 11: "step"}
 
 
@@ -62,8 +64,8 @@ class Fault(NamedTuple):
     kind: str
 
     def __str__(self) -> str:
-        bar, rest = divmod(self.step, STEPS_PER_BAR)
-        return f"bar {bar + 1} beat {1 + rest / 4:g}: {self.label}"
+        bar, offset = divmod(self.step, STEPS_PER_BAR)
+        return f"bar {bar + 1} beat {1 + offset / PER_QUARTER:g}: {self.label}"
 
     @property
     def label(self) -> str:
@@ -75,13 +77,15 @@ class Fault(NamedTuple):
 class Assessment:
     """The results of all checks on a piece.
 
-    faults        in order of time. A fault that lasts several steps (crossing, spacing, a doubled
+    faults        sorted by step. A fault that lasts several steps (crossing, spacing, a doubled
                   note) counts once, at its first step
     bars          the length of the piece
-    changes       steps at which a voice enters, falls silent or changes its pitch ("chord changes")
+    changes       the number of steps at which a voice enters, falls silent or changes its pitch
     key           estimated from the whole piece; ``None`` without a note
-    longest_held  the most bars for which a voice stayed on a pitch or silent while others moved
-    final_triad   the last chord is a major or minor triad in root position, perhaps without fifth
+    longest_held  the longest time, in bars, in which a voice stays on a pitch or silent while
+                  others move
+    final_triad   whether the last chord is a major or minor triad in root position, with or without
+                  its fifth
     cadence       how the bass reaches the last pitch class: ``authentic`` (a fourth up or a fifth
                   down), ``plagal`` (the reverse), ``step`` or ``none``
     """
@@ -118,7 +122,7 @@ def assess(grid: Grid, *, bar: int = STEPS_PER_BAR) -> Assessment:
 
 
 def faults(grid: Grid, *, bar: int = STEPS_PER_BAR) -> list[Fault]:
-    """The faults of a piece, in order of time."""
+    """The faults of a piece, sorted by step."""
     previous = np.vstack([np.full((1, len(VOICES)), -1), grid.pitches[:-1]])
     pairs = ChordPairs(previous, grid.pitches, grid.onsets)
     result = [
@@ -144,20 +148,20 @@ def tonic(pitches: np.ndarray) -> int:
 
 def rates(assessments: Iterable[Assessment]) -> dict[str, float]:
     """Averages over a set of pieces, by name: faults per 100 bars (100 x sum of counts / sum of
-    bars), chord changes per bar, the shares of pieces that end well, and the mean and maximum of
-    :attr:`Assessment.longest_held`."""
+    bars), chord changes per bar, the percentages of pieces that end with a triad and with a
+    cadence, and the mean and maximum of :attr:`Assessment.longest_held`."""
     assessments = list(assessments)
     bars = sum(r.bars for r in assessments)
     held = [r.longest_held for r in assessments]
+    cadences = np.array([r.cadence for r in assessments])
+    final_triads = [r.final_triad for r in assessments]
     return {
         **{f"{k} / 100 bars": 100 * sum(r.counts[k] for r in assessments) / bars for k in KINDS},
         "all faults / 100 bars": 100 * sum(sum(r.counts.values()) for r in assessments) / bars,
         "chord changes / bar": sum(r.changes for r in assessments) / bars,
-        "ends on a triad in root position, %": _percent(r.final_triad for r in assessments),
-        "bass ends a fourth up or a fifth down, %": _percent(
-            r.cadence == "authentic" for r in assessments
-        ),
-        "bass ends so, by step or plagally, %": _percent(r.cadence != "none" for r in assessments),
+        "ends on a triad in root position, %": 100 * float(np.mean(final_triads)),
+        "bass ends a fourth up or a fifth down, %": 100 * float(np.mean(cadences == "authentic")),
+        "bass ends so, by step or plagally, %": 100 * float(np.mean(cadences != "none")),
         "longest stand of a voice, mean, bars": float(np.mean(held)),
         "longest stand of a voice, worst, bars": max(held),
     }
@@ -165,11 +169,12 @@ def rates(assessments: Iterable[Assessment]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class ChordPairs:
-    """N pairs of successive chords in four voices, in any order; most rules need only such a pair.
+    """N pairs of successive chords in four voices, which may come from different pieces. Most rules
+    need only such a pair.
 
     previous  (N, 4) pitches of the first chord; -1 for silence, and before the first step
-    current   (N, 4) pitches of the second chord; a voice that is not written yet counts as silent
-              and breaks no rule
+    current   (N, 4) pitches of the second chord; -1 for silence, and for a voice that is not
+              written yet
     onsets    (N, 4) bool: a note begins in the second chord
     """
 
@@ -185,19 +190,19 @@ class ChordPairs:
         return np.where(both, self.current - self.previous, 0)
 
 
-def _changes(pitch: np.ndarray) -> np.ndarray:
+def _changes(pitches: np.ndarray) -> np.ndarray:
     """(T, 4) bool: whether a voice differs from the step before; False at the first step."""
-    return np.vstack([np.zeros((1, len(VOICES)), bool), pitch[1:] != pitch[:-1]])
+    return np.vstack([np.zeros((1, len(VOICES)), bool), pitches[1:] != pitches[:-1]])
 
 
-#: (N,) bool, the pairs at which a kind of fault begins; its voices, the lowest last; the kind.
+#: (N,) bool: the pairs in whose second chord a fault begins; the voices, the lowest last; the kind.
 FaultMask = tuple[np.ndarray, tuple[int, ...], str]
 
 
 def fault_masks(pairs: ChordPairs, lowest: int | None = None) -> Iterator[FaultMask]:
-    """Check all rules for two successive chords, except doubled leading notes. With ``lowest``,
-    check only combinations of voices whose lowest (0 soprano to 3 bass) is this one."""
-    for voice in range(4):
+    """Check all rules for two successive chords, except that on doubled leading notes. With
+    ``lowest``, yield only the faults whose lowest voice (0 soprano to 3 bass) is this one."""
+    for voice in range(len(VOICES)):
         if lowest in (None, voice):
             yield from _voice_faults(pairs, voice)
             for upper in range(voice):
@@ -221,15 +226,15 @@ def _pair_faults(pairs: ChordPairs, upper: int, lower: int) -> Iterator[FaultMas
     both = (high >= 0) & (low >= 0)
     both_before = (high_before >= 0) & (low_before >= 0)
 
-    # Similar motion from a perfect fifth to another fifth, or from an octave or unison to another
-    # octave or unison, compound intervals included. Intervals are measured from the lower pitch.
+    # Parallels: similar motion from a perfect fifth to another one, or from an octave or unison to
+    # another one, compound intervals included. Intervals are measured from the lower pitch.
     similar = motion[:, upper] * motion[:, lower] > 0  # so both voices sound in both chords
     interval, interval_before = np.abs(high - low) % 12, np.abs(high_before - low_before) % 12
     yield similar & (interval == 7) & (interval_before == 7), voices, "parallel fifths"
     yield similar & (interval == 0) & (interval_before == 0), voices, "parallel octaves"
 
     if voices == (0, 3):
-        # The outer voices reach a fifth or an octave by similar motion, the soprano by a leap.
+        # Hidden: the outer voices reach the interval by similar motion, the soprano by a leap.
         leaping = similar & (np.abs(motion[:, 0]) > 2)
         yield leaping & (interval == 7) & (interval_before != 7), voices, "hidden fifths"
         yield leaping & (interval == 0) & (interval_before != 0), voices, "hidden octaves"
@@ -247,11 +252,12 @@ def _pair_faults(pairs: ChordPairs, upper: int, lower: int) -> Iterator[FaultMas
 
 
 def leading_notes(pairs: ChordPairs, tonic: int | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) whether a doubled leading note begins in the second chord; (N, 4) which voices have it.
+    """(N,) bool: whether a doubled leading note begins in the second chord; (N, 4) bool: the voices
+    that have the leading note.
 
     A leading note is doubled if several voices have it in a dominant chord: V or VII of the key of
     ``tonic``, or a dominant seventh without its fifth in any key. Dominant triads of other keys are
-    not recognised. ``tonic`` (one for all, or (N,)) is 0 to 11, or -1 for no key.
+    not recognised. ``tonic`` is 0 to 11, or -1 for no key: one for all pairs, or (N,).
     """
     current, previous = pairs.current, pairs.previous
     note, note_before = _leading_note(current, tonic), _leading_note(previous, tonic)
@@ -262,31 +268,32 @@ def leading_notes(pairs: ChordPairs, tonic: int | np.ndarray) -> tuple[np.ndarra
 
 
 def _leading_note(chords: np.ndarray, tonic: int | np.ndarray) -> np.ndarray:
-    """(N,) pitch class of the leading note of each chord (N, 4); -1 if it is no dominant."""
-    classes, leading = _classes(chords), np.full(len(chords), -1)
+    """(N,) the pitch class of the leading note of each chord (N, 4); -1 if it is no dominant."""
+    classes, leading = _class_sets(chords), np.full(len(chords), -1)
     for root in range(12):
-        leading[classes == _bits(root, root + 4, root + 10)] = (root + 4) % 12
+        leading[classes == _class_set(root, root + 4, root + 10)] = (root + 4) % 12
     tonics = np.broadcast_to(tonic, leading.shape)
     for chord in _DOMINANTS:
-        in_key = np.array([_bits(*(key + n for n in chord)) for key in range(12)])
+        in_key = np.array([_class_set(*(key + n for n in chord)) for key in range(12)])
         leading = np.where((tonics >= 0) & (classes == in_key[tonics]), (tonics + 11) % 12, leading)
     return leading
 
 
-def _bits(*classes: int) -> int:
+def _class_set(*classes: int) -> int:
     """Encode a set of pitch classes as an integer with a bit for each."""
     return sum(1 << c % 12 for c in classes)
 
 
-def _classes(chords: np.ndarray) -> np.ndarray:
-    """(N,) the set of pitch classes of each chord (N, 4), as in :func:`_bits`."""
+def _class_sets(chords: np.ndarray) -> np.ndarray:
+    """(N,) int64: the set of pitch classes of each chord (N, 4), as in :func:`_class_set`."""
     return np.bitwise_or.reduce(np.where(chords >= 0, 1 << chords % 12, 0), axis=1)
 
 
 def _standstills(changed: np.ndarray) -> Iterator[tuple[int, int, int]]:
-    """(voice, first step, number of steps) of each span in which a voice stays while others move:
-    from a change of this voice to the last change of another voice before its own next change."""
-    for voice in range(4):
+    """Yield (voice, first step, number of steps) of each span in which a voice stays while others
+    move: from a change of the voice to the last change of another one before its own next change.
+    """
+    for voice in range(len(VOICES)):
         others = np.flatnonzero(np.delete(changed, voice, 1).any(1))
         bounds = [0, *np.flatnonzero(changed[:, voice]).tolist(), len(changed)]
         for start, end in pairwise(bounds):
@@ -304,32 +311,30 @@ def ending(pitches: np.ndarray) -> tuple[bool, str]:
 
 
 def ends_with_cadence(pitches: np.ndarray) -> bool:
-    """Whether a piece (T, 4) ends with a cadence on a triad in root position."""
+    """Whether a piece (T, 4) ends with any cadence, on a triad in root position."""
     final_triad, cadence = ending(pitches)
     return final_triad and cadence != "none"
 
 
-def make_cadence(chords: np.ndarray, previous_class: np.ndarray) -> np.ndarray:
-    """(N,) whether the last ``chords`` (N, 4) make a cadence (:func:`ends_with_cadence`).
-    ``previous_class`` (N,) is the last pitch class of the bass before that of the chord; -1: none.
-    """
+def is_cadence(chords: np.ndarray, previous_class: np.ndarray) -> np.ndarray:
+    """(N,) bool: whether a piece whose last chord is one of ``chords`` (N, 4) ends with a cadence
+    (:func:`ends_with_cadence`). ``previous_class`` (N,): the last other pitch class of the bass
+    before the chord; -1 without one."""
     interval = (chords[:, 3] - previous_class) % 12
     return _triads(chords) & (previous_class >= 0) & np.isin(interval, list(_CADENCES))
 
 
 def _triads(chords: np.ndarray) -> np.ndarray:
-    """(N,) whether chords (N, 4) are major or minor triads in root position, the fifth optional."""
+    """(N,) bool: whether chords (N, 4) are major or minor triads in root position; the fifth may be
+    missing."""
     bass = chords[:, 3:]
-    above = _classes(np.where(chords >= 0, (chords - bass) % 12, -1)) & ~_bits(7)
-    return (bass[:, 0] >= 0) & ((above == _bits(0, 3)) | (above == _bits(0, 4)))
+    above = _class_sets(np.where(chords >= 0, (chords - bass) % 12, -1)) & ~_class_set(7)
+    return (bass[:, 0] >= 0) & ((above == _class_set(0, 3)) | (above == _class_set(0, 4)))
 
 
 def last_two_bass_classes(bass: np.ndarray) -> tuple[int, int]:
-    """The last two distinct pitch classes of a bass (T,), the last one first; -1 if missing."""
+    """The last pitch class of a bass (T,), and the last one that differs from it; -1 if missing."""
     classes = bass[bass >= 0] % 12
-    others = classes[classes != classes[-1]] if len(classes) else classes
-    return int(classes[-1]) if len(classes) else -1, int(others[-1]) if len(others) else -1
-
-
-def _percent(flags: Iterable[bool]) -> float:
-    return 100 * float(np.mean(list(flags)))
+    last = int(classes[-1]) if len(classes) else -1
+    others = classes[classes != last]
+    return last, int(others[-1]) if len(others) else -1

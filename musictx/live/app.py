@@ -22,7 +22,7 @@ from musictx.sampling.stream import Stream
 
 
 def run(config: PlayConfig) -> PlayReport:
-    """Play to the end of the music. Print a report, even after an interrupt, and return it."""
+    """Compose and play music to its end. Print a report, even after an interrupt, and return it."""
     score = None
     if config.primer is not None:
         score = read_music(config.primer, "primer", config.limits)
@@ -40,7 +40,7 @@ def run(config: PlayConfig) -> PlayReport:
 
 
 def run_jam(config: JamConfig) -> int:
-    """Listen and answer until the port is closed or Ctrl-C; return the number of answers."""
+    """Listen and answer until the input port is closed; return the number of answers."""
     source = ports.open_port("input", config.input)
     with contextlib.closing(source), _open(config) as (bundle, output, seed):
         request = GenerateConfig(seconds=config.answer, sampling=config.sampling)
@@ -54,15 +54,15 @@ def run_jam(config: JamConfig) -> int:
 
 
 def _has_programs(bundle: Bundle) -> bool:
-    """Whether the track of an event is its General MIDI program."""
+    """Whether the tracks of the model's events are General MIDI programs."""
     return "program" in bundle.tokenizer.vocabulary.kinds
 
 
 @contextlib.contextmanager
 def _open(config: LiveConfig) -> Iterator[tuple[Bundle, Any, int]]:
     """Open the output port first, since that fails fastest, then load the model; yield (bundle,
-    port, seed). In the ``with`` block SIGTERM acts like Ctrl-C, so that all notes are ended and the
-    port is closed."""
+    output port, seed). In the ``with`` block SIGTERM acts like Ctrl-C, so that all notes are ended
+    and the port is closed."""
 
     def interrupt(signal_number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -1,7 +1,7 @@
 """Play a stream of events on a MIDI port while the model composes the next ones.
 
-A single thread does both: until the next message is due, it composes up to ``look_ahead`` seconds
-of music. At the end, and after an error, it ends all notes that sound.
+A single thread does both: until the next event is due, it composes, but at most ``look_ahead``
+seconds ahead. At the end, and after an error, it ends all notes that sound.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from musictx.apps.results import print_line
 from musictx.notes import DRUMS
 from musictx.sampling.stream import Event, Stream
 
-#: A message counts as late if it is sent more than this many seconds after it was due.
+#: An event is late if it is sent more than this many seconds after it was due.
 LATE_SECONDS = 0.03
-#: The model's context is halved if less than this share of the look-ahead is composed.
+#: The model's context is halved if less than this share of ``look_ahead`` is composed.
 LOW_SHARE = 0.25
-#: The shortest context in tokens, and the shortest time in seconds between two halvings.
+#: The shortest context, in tokens, to which it is halved, and the seconds between two halvings.
 SHORTEST_CONTEXT, SECONDS_BETWEEN_HALVINGS = 64, 4.0
 #: The MIDI channel of drums, and the controller "all notes off".
 DRUM_CHANNEL, ALL_NOTES_OFF = 9, 123
@@ -34,9 +34,9 @@ class PlayReport:
     """A report on the music that was played.
 
     notes    number of notes
+    late     number of late events
+    latest   the largest delay of an event, in seconds
     seconds  length of the music
-    late     number of messages that were sent too late
-    latest   the largest delay of a message, in seconds
     """
 
     notes: int = 0
@@ -50,10 +50,11 @@ class PlayReport:
 
 
 class Channels:
-    """Assigns a MIDI channel to each track, and sends events to their channels.
+    """Assigns a MIDI channel to each track, and sends events to ``output`` on their channels.
 
-    With ``programs``, the number of a track is its General MIDI program, and a program change
-    precedes a note whose channel has another program. More than fifteen programs share channels.
+    With ``programs``, the number of a track is its General MIDI program, and a program change is
+    sent before a note if its channel has another program. If there are more than fifteen tracks,
+    some share a channel.
     """
 
     def __init__(self, output: BaseOutput, programs: bool) -> None:
@@ -66,25 +67,20 @@ class Channels:
         """Send the beginning or the end of a note."""
         if event.track not in self._channel_of:
             channels = [channel for channel in range(16) if channel != DRUM_CHANNEL]
-            number = len(self._channel_of) - 1
-            self._channel_of[event.track] = channels[number % len(channels)]
+            track_count = len(self._channel_of) - 1  # without drums
+            self._channel_of[event.track] = channels[track_count % len(channels)]
         channel = self._channel_of[event.track]
         is_program_set = event.track in (DRUMS, self._program_of.get(channel))
         if self._programs and event.on and not is_program_set:
             self._program_of[channel] = event.track
             self._output.send(mido.Message("program_change", program=event.track, channel=channel))
-        # A note may sound even if sending its beginning or its end raises an error.
+        # If sending raises an error, the note counts as sounding: it may do so.
+        note = {"note": event.pitch, "velocity": event.velocity, "channel": channel}
         if event.on:
             self._sounding.add((channel, event.pitch))
-        self._output.send(
-            mido.Message(
-                "note_on" if event.on else "note_off",
-                note=event.pitch,
-                velocity=event.velocity,
-                channel=channel,
-            )
-        )
-        if not event.on:
+            self._output.send(mido.Message("note_on", **note))
+        else:
+            self._output.send(mido.Message("note_off", **note))
             self._sounding.discard((channel, event.pitch))
 
     def silence(self) -> None:
@@ -92,10 +88,9 @@ class Channels:
         for channel, pitch in sorted(self._sounding):
             self._output.send(mido.Message("note_off", note=pitch, channel=channel))
         self._sounding.clear()
+        silence = mido.Message("control_change", control=ALL_NOTES_OFF, value=0)
         for channel in sorted(set(self._channel_of.values())):
-            self._output.send(
-                mido.Message("control_change", control=ALL_NOTES_OFF, value=0, channel=channel)
-            )
+            self._output.send(silence.copy(channel=channel))
 
 
 def play(
@@ -112,19 +107,17 @@ def play(
 
     Playing begins when ``look_ahead`` seconds of music after the first event are composed. If
     composing falls behind, the model's context is shortened, which makes it faster. After a late
-    message, all following messages are delayed equally, so that the rhythm stays. ``on_event`` is
-    called with each event when it is sent; ``report`` is updated while playing. At the end, and
-    after an error, the stream is closed and all notes are ended.
+    event, all following ones are delayed equally, so that the rhythm stays. ``on_event`` is called
+    with each event after it is sent. ``report`` is updated while playing. At the end, and after an
+    error, the stream is closed and all notes are ended.
     """
     report = report or PlayReport()
     channels, queue = Channels(output, programs), deque[Event]()
-    start: float | None = None  # time at 0 s of the music
-    compose_seconds = 0.0  # average time to compose an event
+    start: float | None = None  # the time of the clock at 0 s of the music; None: not begun
+    compose_seconds = 0.0  # moving average of the time to compose an event
     last_halving, is_complete = -SECONDS_BETWEEN_HALVINGS, False
     try:
-        while not stop():
-            if is_complete and not queue:
-                break
+        while not stop() and (queue or not is_complete):
             now = time.monotonic()
             composed = queue[-1].seconds if queue else report.seconds
             queue_seconds = composed - queue[0].seconds if queue else 0.0

@@ -21,10 +21,9 @@ _INSTALL = (
 
 
 class FilePort:
-    """A port that records its messages with the times at which they are sent.
-
-    ``close`` writes them as a MIDI file if there are notes. A tick is a millisecond: 500 ticks per
-    quarter note at a tempo of 120.
+    """An output port that writes its messages, with the times at which they were sent, to a MIDI
+    file when it is closed, unless there are no notes. A tick is a millisecond: there are 500 in a
+    quarter note at the default tempo of 120.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,8 +47,8 @@ class FilePort:
 
 
 class SocketPort(sockets.SocketPort):
-    """The socket port of mido; its ``close`` also closes the socket's files, so that the program at
-    the other end notices."""
+    """The socket port of mido. Its ``close`` also closes the files of the socket, without which the
+    program at the other end would not notice."""
 
     def send(self, message: mido.Message) -> None:
         """Send a message. Raises :class:`WriteError` if the program at the other end has closed the
@@ -73,8 +72,9 @@ class SocketPort(sockets.SocketPort):
 
 
 def open_port(option: str, name: str | None) -> Any:
-    """Open the port ``name``: a MIDI port (``None``: the first), socket:HOST:PORT or, for output, a
-    .mid file. ``option`` is "input" or "output". Raises ``UserError`` if it cannot be opened."""
+    """Open the port ``name``: a MIDI port, whose name may be a part of the full name; ``None``, the
+    first MIDI port; socket:HOST:PORT; for output, also a .mid file. ``option`` is "input" or
+    "output". Raises ``UserError`` if it cannot be opened."""
     if option == "output" and name is not None and name.lower().endswith((".mid", ".midi")):
         return FilePort(Path(name).expanduser())
     where = option if name is None else f"{option}={name}"
@@ -92,7 +92,7 @@ def open_port(option: str, name: str | None) -> Any:
         ports = getattr(mido, f"get_{option}_names")()
     except ImportError:
         raise UserError(f"{where}: {_INSTALL}") from None
-    except Exception as error:  # of a class of python-rtmidi, for example without ALSA
+    except Exception as error:  # python-rtmidi raises its own class, for example without ALSA
         raise UserError(
             f"{where}: this system offers no MIDI ports ({error}); "
             "socket:HOST:PORT or a .mid file works, too"
@@ -111,5 +111,5 @@ def check() -> str:
         return ", ".join(mido.get_output_names()) or "there are none"
     except ImportError:
         return f"none: {_INSTALL}"
-    except Exception as error:  # of python-rtmidi, see open_port
+    except Exception as error:  # as in open_port
         return f"none: {error}"

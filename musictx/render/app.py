@@ -30,13 +30,13 @@ def run(config: RenderConfig) -> list[Path]:
 
 def results(config: RenderConfig) -> Iterator[Path]:
     """Render ``config.files``, and each music file of the folders among them; yield the path of
-    each result as soon as it is written. Print which MusicXML signs are not played.
+    each result as soon as it is written. Print what was repaired or left out in reading.
 
     A result has the name of its music file and lies in the same folder, or in the folder
     ``config.out``, which is created if necessary. For a single music file, ``out`` may also name
-    the result: x.wav. Chord symbols without notes are voiced as chords. A file that cannot be
-    rendered does not stop the others. Raises :class:`UserError` for a file that does not exist, is
-    not music or has no notes, for an invalid sound font, and for a folder that cannot be written.
+    the result, such as x.wav. Chord symbols without notes are played as chords. A file that cannot
+    be rendered does not stop the others. Raises :class:`UserError` for a file that does not exist,
+    is not music or has no notes, for an invalid sound font, and for a folder that is not writable.
     """
     if not config.files:
         raise UserError("files: missing, give a MIDI file such as `musictx render song.mid`")
@@ -56,11 +56,9 @@ def results(config: RenderConfig) -> Iterator[Path]:
         if line := repairs_message(path, repairs):
             print(line)
         if is_chart(score):
-            from musictx.songs.chord_sheet import (
-                with_chord_notes,  # the component that reads charts
-            )
+            from musictx.songs import chord_sheet  # the component by which charts are read
 
-            score = with_chord_notes(score)
+            score = chord_sheet.with_chord_notes(score)
         if not len(score):
             raise UserError(f"{path}: nothing to render, the file has no notes")
         return _write(score, stem, endings, stem.name, config)

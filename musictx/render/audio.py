@@ -1,6 +1,6 @@
 """Write a Score as a WAV file, 16-bit stereo: :func:`write`. No system packages are needed.
 
-The notes are played by a sound font (``sampler.py``), in stereo with a light reverb. The sound is
+The notes are played with a sound font (``sampler.py``), in stereo with a light reverb. The sound is
 computed in blocks of a few seconds, so memory does not grow with the length of the piece.
 The same Score always gives the same samples.
 """
@@ -20,7 +20,7 @@ from musictx.files import atomic
 from musictx.notes import Score
 from musictx.pedal import fold_sustain
 from musictx.render.sampler import Sampler
-from musictx.render.soundfont import OURS, SoundFont
+from musictx.render.soundfont import INCLUDED_FONT, SoundFont
 
 #: Frames per second; a frame is a sample for each channel.
 RATE = 44_100
@@ -28,16 +28,16 @@ RATE = 44_100
 PEAK = 0.89
 #: Quiet music is amplified to PEAK, but by at most this factor, so that very soft music stays soft.
 MAX_GAIN = 16.0
-#: Seconds until the reverb is inaudible, and the seed of its noise.
+#: Length of the reverb in seconds, and the seed of its noise.
 REVERB_SECONDS, REVERB_SEED = 1.4, 20180912
-#: Amplitude of the reverb relative to a note panned to the middle, in the frequency band
+#: Amplitude of the reverb relative to that of a note panned to the middle, in the frequency band
 #: REVERB_BAND (hertz), where most music lies.
 REVERB_LEVEL, REVERB_BAND = 0.2, (200, 2000)
 #: Frames per step of the overlap-add convolution; the length of a block is a multiple of it.
 HOP = 1 << 16
 #: Seconds of sound in a block.
 BLOCK_SECONDS = 10.0
-#: Bytes that the length fields of a WAV file can count.
+#: The most bytes of sound in a WAV file, whose fields for lengths have 32 bits.
 MAX_WAV_BYTES = 2**32 - 4096
 
 
@@ -57,10 +57,10 @@ def write(
                the rendering
     mix        track -> (gain, pan from -1 (left) to 1 (right), reverb gain); default (1, 0, 1)
 
-    The whole piece is scaled so that its loudest sample is 1 dB below full scale; it never clips.
-    No partly written file is left. Raises :class:`UserError` for a Score without notes, an invalid
-    sound font, and a piece that is longer than ``limits.wav_seconds`` or does not fit into a WAV
-    file; raises :class:`WriteError` if the file cannot be written.
+    The whole piece is scaled so that its loudest sample is 1 dB below full scale, but amplified at
+    most by :data:`MAX_GAIN`. No partly written file is left. Raises :class:`UserError` for a Score
+    without notes, an invalid sound font, and a piece that is longer than ``limits.wav_seconds`` or
+    does not fit into a WAV file; raises :class:`WriteError` if the file cannot be written.
     """
     path = Path(path)
     limits = limits or Limits()
@@ -77,7 +77,7 @@ def write(
             raise UserError(f"{path.name}: more sound than fits into a WAV file")
 
     check_size(score.duration * RATE)
-    font = SoundFont(OURS if soundfont is None else soundfont, limits)
+    font = SoundFont(INCLUDED_FONT if soundfont is None else soundfont, limits)
     peak = 0.0
     with atomic(path) as temporary, tempfile.TemporaryFile(dir=path.parent) as frames:
         for block in blocks(score, font, sample_rate=RATE, mix=mix):
@@ -105,12 +105,11 @@ def blocks(
     sample_rate: int,
     mix: Mapping[int, tuple[float, float, float]] | None = None,
 ) -> Iterator[np.ndarray]:
-    """Return the sound of ``score`` with ``font`` in blocks, (frames, 2) float32: left and right.
+    """Yield the sound of ``score`` with ``font`` in blocks, (frames, 2) float32: left and right.
     ``mix`` is as in :func:`write`.
 
-    Notes last as long as the sustain pedal holds them. The samples do not depend on
-    :data:`BLOCK_SECONDS`, to the bit; memory grows with it. Samples are not scaled: the sum of many
-    notes may exceed 1.
+    Notes last as long as the sustain pedal holds them. Samples are not scaled: the sum of many
+    notes may exceed 1. They do not depend on :data:`BLOCK_SECONDS`.
     """
     dry = _dry_blocks(score, font, sample_rate, mix or {})
     return (block.T for block in _add_reverb(dry, sample_rate))
@@ -121,8 +120,8 @@ def _dry_blocks(
 ) -> Iterator[np.ndarray]:
     """Yield (3, frames) blocks of equal length, the last one shorter: left, right, reverb input.
 
-    A note is rendered whole at its start; its frames beyond the block stay in the buffer. So every
-    sample is the same sum in the same order, wherever the blocks end.
+    A whole note is rendered when it starts; its frames beyond the block stay in the buffer. So
+    every sample is the same sum in the same order, wherever the blocks end.
     """
     sampler = Sampler(font, rate)
     notes = fold_sustain(score).notes
@@ -134,14 +133,13 @@ def _dry_blocks(
         first = round(start * rate)
         while first >= block_start + size:
             yield buffer[:, :size].copy()
-            buffer = np.concatenate((buffer[:, size:], np.zeros((3, size), np.float32)), axis=1)
+            buffer = np.pad(buffer[:, size:], ((0, 0), (0, size)))
             block_start += size
         for zone in font.sounding(program, drum, pitch, velocity):
             sound = sampler.note(zone, pitch, velocity, end - start)
             begin, stop = first - block_start, first - block_start + len(sound)
             if stop > buffer.shape[1]:
-                more = np.zeros((3, stop - buffer.shape[1] + size), np.float32)
-                buffer = np.concatenate((buffer, more), axis=1)
+                buffer = np.pad(buffer, ((0, 0), (0, stop - buffer.shape[1] + size)))
             # Equal-power panning: as loud in the middle as at the sides.
             angle = min(max(zone.pan + pan / 2, 0.0), 1.0) * np.pi / 2
             gains = gain * np.array((np.cos(angle), np.sin(angle), 0.0), np.float32)
@@ -155,10 +153,10 @@ def _dry_blocks(
 
 
 def _add_reverb(blocks: Iterable[np.ndarray], rate: int) -> Iterator[np.ndarray]:
-    """Yield each (3, frames) block as (2, frames) stereo with a light reverb; last, its tail.
+    """Yield each (3, frames) block as (2, frames) stereo with a light reverb, then its tail.
 
     The reverb is the third row convolved with decaying noise, which differs between left and right.
-    Overlap-add with steps of :data:`HOP` frames, so the result does not depend on the blocks.
+    The convolution is computed by overlap-add in steps of :data:`HOP` frames.
     """
     responses = _impulse_responses(rate)
     length = responses.shape[1]
@@ -179,8 +177,8 @@ def _add_reverb(blocks: Iterable[np.ndarray], rate: int) -> Iterator[np.ndarray]
 
 
 def _impulse_responses(rate: int) -> np.ndarray:
-    """Return (2, frames) float32: noise without bass that decays by 60 dB in about a second, the
-    treble faster."""
+    """Return the impulse responses of the reverb, (2, frames) float32: noise without bass that
+    decays by 60 dB in 1.2 seconds, its treble in 0.6 seconds."""
     frames = round(REVERB_SECONDS * rate)
     random = np.random.default_rng(REVERB_SEED)
     time = np.arange(frames) / rate
@@ -192,7 +190,7 @@ def _impulse_responses(rate: int) -> np.ndarray:
     treble = spectrum * (1 - low_pass) * (hertz < 9000)
     air = np.fft.irfft(treble, frames) * 10 ** (-3 * time / 0.6)
     response = body + 0.7 * air
-    fade_in = np.clip((time - 0.008) / 0.012, 0.0, 1.0)  # first reflections after some ms
+    fade_in = np.clip((time - 0.008) / 0.012, 0.0, 1.0)  # the first reflections come after 8 ms
     fade_out = np.clip((REVERB_SECONDS - time) / 0.1, 0.0, 1.0)
     response *= fade_in * fade_out
     power = np.abs(np.fft.rfft(response)) ** 2

@@ -2,8 +2,8 @@
 
 A filter that changes from sample to sample is slow in NumPy. So each recording is filtered once for
 each cutoff of a grid, and a tone fades between these filtered recordings as its cutoff moves. A
-tone is a recording at the pitch of a key, filtered, without the volume envelope. Tones are cached,
-since keys recur.
+tone is a filtered recording at the pitch of a key, without the volume envelope. Tones are cached,
+since pieces repeat their notes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import numpy as np
 
 from musictx.render.soundfont import Envelope, SoundFont, Zone
 
-#: Cents between the cutoffs of the grid, which are called levels. Between two levels, both filtered
-#: recordings are mixed.
+#: Cents between neighbouring cutoffs of the grid. Level n is the cutoff of n times LEVEL_CENTS.
 LEVEL_CENTS = 300
 #: Difference in cents between the cutoffs of the softest and the loudest note, rounded to steps of
 #: BRIGHTNESS_STEP_CENTS; at EVEN_VELOCITY the cutoff is that of the font. Our choice: in the
@@ -28,15 +27,15 @@ BRIGHTNESS_CENTS, BRIGHTNESS_STEP_CENTS, EVEN_VELOCITY = 1200.0, 200.0, 96
 OVERSAMPLING = 4
 #: Seconds after which the ringing of a filter is inaudible.
 RING_SECONDS = 0.03
-#: Seconds of the shortest note, so that notes of length 0 are audible, and of the longest, so that
-#: no note takes gigabytes.
+#: Shorter notes last MIN_NOTE_SECONDS, so that notes of length 0 are audible; longer ones last
+#: MAX_NOTE_SECONDS, so that no note takes gigabytes.
 MIN_NOTE_SECONDS, MAX_NOTE_SECONDS = 0.03, 120.0
 #: Seconds of the shortest attack and of the shortest release or decay, so that nothing clicks.
 MIN_ATTACK_SECONDS, MIN_RELEASE_SECONDS = 0.0005, 0.01
-#: The share of a release that is computed: at its end the sound is 80 dB softer.
-RELEASE_PART = 0.8
-#: A recording is played at most this many cents above its pitch (ten octaves, inaudible); beyond,
-#: positions in the recording would be too large for floats.
+#: The share of a release that is computed. There the sound is 80 dB softer.
+RELEASE_SHARE = 0.8
+#: A recording is played at most this many cents (ten octaves) above its pitch. Higher ones would be
+#: inaudible, and their positions in the recording too large for floats.
 MAX_CENTS = 12_000
 #: Bytes of filtered recordings and tones in the cache; the least recently used are dropped.
 CACHE_BYTES = 160_000_000
@@ -56,7 +55,7 @@ class Sampler:
         (frames,) float32, where 1 is full scale."""
         release_start = round(min(max(seconds, MIN_NOTE_SECONDS), MAX_NOTE_SECONDS) * self.rate)
         release = max(zone.volume.release, MIN_RELEASE_SECONDS)
-        frames = np.arange(math.ceil(release * RELEASE_PART * self.rate), dtype=np.float32)
+        frames = np.arange(math.ceil(release * RELEASE_SHARE * self.rate), dtype=np.float32)
         fade = _fall(frames / np.float32(release * self.rate))
         sound = self._envelope(zone.volume, release_start + len(fade))
         tone = self._tone(zone, key, velocity, len(sound))
@@ -121,20 +120,20 @@ class Sampler:
 
         _, loop_start, end = self._recording(zone)
         position = np.arange(frames, dtype=np.float64) * speed
-        in_range = np.searchsorted(position, end * OVERSAMPLING)  # positions before the end
+        past_end = np.searchsorted(position, end * OVERSAMPLING)  # the first position there
         if zone.looped:
             length = (end - loop_start) * OVERSAMPLING
-            rounds = np.floor((position[in_range:] - loop_start * OVERSAMPLING) / length)
-            position[in_range:] -= length * rounds
+            rounds = np.floor((position[past_end:] - loop_start * OVERSAMPLING) / length)
+            position[past_end:] -= length * rounds
         else:
-            position = position[:in_range]
+            position = position[:past_end]
         index = position.astype(np.int32)
         fraction = (position - index).astype(np.float32)
 
-        def interpolate(level: int, begin: int, end: int) -> np.ndarray:
-            frames = self._filter(zone, level, nyquist)
-            left, right = frames[index[begin:end]], frames[index[begin:end] + 1]
-            result: np.ndarray = left + (right - left) * fraction[begin:end]
+        def interpolate(level: int, first: int, stop: int) -> np.ndarray:
+            filtered = self._filter(zone, level, nyquist)
+            left, right = filtered[index[first:stop]], filtered[index[first:stop] + 1]
+            result: np.ndarray = left + (right - left) * fraction[first:stop]
             return result
 
         count = len(position)
@@ -146,15 +145,16 @@ class Sampler:
         lower = np.minimum(levels.astype(np.int32), top_level - 1)
         edges = [0, *(np.flatnonzero(np.diff(lower)) + 1).tolist(), count]
         tone = np.empty(count, np.float32)
-        for begin, end in pairwise(edges):
-            level_below = int(lower[begin])
-            dull, bright = (interpolate(level_below + n, begin, end) for n in (0, 1))
-            tone[begin:end] = dull + (bright - dull) * (levels[begin:end] - level_below)
+        for first, stop in pairwise(edges):
+            level_below = int(lower[first])
+            dull = interpolate(level_below, first, stop)
+            bright = interpolate(level_below + 1, first, stop)
+            tone[first:stop] = dull + (bright - dull) * (levels[first:stop] - level_below)
         return tone
 
     def _filter(self, zone: Zone, level: int, nyquist: float) -> np.ndarray:
         """Return the recording of the zone, oversampled and filtered with a two-pole low-pass whose
-        cutoff is ``level`` times LEVEL_CENTS; at the top level there is no low-pass.
+        cutoff is ``level``; at the top level there is no low-pass. (frames,) float32.
 
         Frequencies above ``nyquist`` (hertz, as recorded) would alias, so they are removed.
         """
@@ -180,8 +180,9 @@ class Sampler:
         return self._store(key, frames.astype(np.float32))
 
     def _recording(self, zone: Zone) -> tuple[np.ndarray, int, int]:
-        """Return (recording of the zone, int16; frame to which the loop returns, -1 without a loop;
-        frame at which the loop or, without one, the ringing of the filter ends)."""
+        """Return the recording of the zone, (frames,) int16; the frame to which its loop returns,
+        or -1; and the frame at which the loop or, without one, the ringing of the filter ends.
+        """
         sample, sound = zone.sample, self.font.sound(zone.sample)
         ring = math.ceil(RING_SECONDS * sample.rate)
         if not zone.looped:
@@ -199,11 +200,8 @@ class Sampler:
 def _fast_length(shortest: int) -> int:
     """Return the smallest length of at least ``shortest`` whose Fourier transform is fast: a power
     of 2 times 1, 3, 5, 9 or 27."""
-    return min(
-        odd << max(0, math.ceil(math.log2(shortest / odd)))
-        for odd in (1, 3, 5, 9, 27)
-        if odd <= shortest
-    )
+    factors = [odd for odd in (1, 3, 5, 9, 27) if odd <= shortest]
+    return min(odd << math.ceil(math.log2(shortest / odd)) for odd in factors)
 
 
 def _fall(share: np.ndarray) -> np.ndarray:
@@ -222,7 +220,7 @@ def _modulation(envelope: Envelope, time: np.ndarray) -> np.ndarray:
 
 
 def _two_pole(ratio: np.ndarray, resonance: float) -> np.ndarray:
-    """Return the response of a second-order low-pass at ``ratio`` = frequency / cutoff.
+    """Return the complex response of a second-order low-pass at ``ratio`` = frequency / cutoff.
 
     A ``resonance`` of 0 dB is the flattest filter (Butterworth). Half of the resonance is
     subtracted from the level (specification 8.1.3, initialFilterQ).

@@ -1,16 +1,16 @@
 """Read sound fonts (SF2, SF3): which samples sound for a key, and how they are played.
 
-A font has presets (General MIDI programs; drum kits in bank 128), a preset lists instruments, an
-instrument lists zones, and a zone is a sample with a range of keys and velocities and some
-settings, called generators. :class:`SoundFont` resolves them into :class:`Zone` objects in plain
-units. Source: SoundFont Technical Specification 2.04, sections 7 (file) and 8 (generators).
+A font has presets (General MIDI programs; drum kits in bank 128). A preset lists instruments, and
+an instrument lists zones. A zone is a sample with a range of keys and velocities and with settings,
+called generators. :class:`SoundFont` converts them to :class:`Zone` objects in plain units.
+Source: SoundFont Technical Specification 2.04, sections 7 (file) and 8 (generators).
 
 In SF3 files each recording is an Ogg Vorbis stream; it is decoded at the first use of a preset that
 needs it.
 
 Not supported: modulators (loudness follows velocity as in the default modulator), vibrato and pitch
 bends, exclusive classes, fixed keys, 24-bit extensions, ROM samples. Fonts are not trusted: files
-that would take minutes or gigabytes are refused, recordings and zones beyond limits are left out.
+that are too large are refused, and recordings and zones beyond limits are left out.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from musictx.errors import ReadError, UserError
 from musictx.files import read_bytes
 
 #: The font that comes with musictx (MIT license); the page of the studio plays it, too.
-OURS = Path(__file__).parents[1] / "studio" / "page" / "sound" / "musictx.sf3"
+INCLUDED_FONT = Path(__file__).parents[1] / "studio" / "page" / "sound" / "musictx.sf3"
 DRUM_BANK = 128
-#: Fonts were made for hardware on which a nominal attenuation of 1 dB was this many dB.
+#: Fonts were made for hardware that attenuated by this many dB for each dB of their setting.
 ATTENUATION_SCALE = 0.4
 
 # Numbers of generators (specification 8.1.2). Each position in a recording is shifted by two of
@@ -47,7 +47,7 @@ _DEFAULTS = {_CUTOFF: 13500, _KEY_CENTS: 100, _ROOT: -1} | dict.fromkeys(
     (first + n for first in (_MODULATION, _VOLUME) for n in (0, 1, 2, 3, 5)), -12000
 )
 #: Recordings with a rate outside RATES (hertz) or with more than LONGEST_SAMPLE frames are left
-#: out, as are zones of a preset beyond MOST_ZONES, and zones of a note beyond MOST_LAYERS.
+#: out, and so are zones of a preset beyond MOST_ZONES, and zones of a note beyond MOST_LAYERS.
 RATES, LONGEST_SAMPLE, MOST_ZONES, MOST_LAYERS = (400, 200_000), 1 << 23, 4096, 16
 #: Frames of a Vorbis stream that are decoded at a time.
 _VORBIS_BLOCK = 1 << 18
@@ -91,7 +91,7 @@ class Envelope(NamedTuple):
 
 @dataclass(frozen=True)
 class Zone:
-    """A sample with its settings, which sounds for a range of keys and velocities."""
+    """A sample with its settings, for a range of keys and velocities."""
 
     keys: range
     velocities: range
@@ -128,8 +128,8 @@ class SoundFont:
 
     def zones(self, program: int, drum: bool = False) -> tuple[Zone, ...]:
         """Return the zones of a General MIDI program, or of the drum kit of that number. If the
-        font lacks it, return those of the standard kit (for drums), else of the piano, else of the
-        first preset."""
+        font lacks it: of the standard kit (for drums), else of the piano, else of the first preset.
+        """
         presets = [(DRUM_BANK, program), (DRUM_BANK, 0)] if drum else [(0, program)]
         presets += [(0, 0), min(self._presets)]
         preset = next(preset for preset in presets if preset in self._presets)
@@ -138,7 +138,7 @@ class SoundFont:
         return self._zones[preset]
 
     def sounding(self, program: int, drum: bool, key: int, velocity: int) -> list[Zone]:
-        """Return the zones that sound when a key is struck."""
+        """Return the zones that sound for a note."""
         zones = self.zones(program, drum)
         sounding = (zone for zone in zones if key in zone.keys and velocity in zone.velocities)
         return list(islice(sounding, MOST_LAYERS))
@@ -222,9 +222,9 @@ class SoundFont:
             for position, (fine, coarse) in zip(positions, (_START, _END, _LOOP_START, _LOOP_END))
         )
         end = min(end, length)
-        if kind & ROM or not (RATES[0] <= rate <= RATES[1] and 0 <= start < end):
+        if kind & ROM or not RATES[0] <= rate <= RATES[1]:
             return None
-        if end - start > LONGEST_SAMPLE:
+        if not 0 <= start < end <= start + LONGEST_SAMPLE:
             return None
         # Mode 3 (loop until the key is released) is played as mode 1 (endless loop).
         looped = settings.get(_LOOP_MODE, 0) & 1 == 1 and start <= loop_start < loop_end - 1 < end
@@ -264,19 +264,20 @@ def decode(data: bytes, max_frames: int) -> np.ndarray:
     """
     import soundfile
 
-    blocks, frames = [np.zeros(0, np.int16)], 0
+    empty = np.zeros(0, np.int16)
+    blocks, frames = [empty], 0
     try:
         with soundfile.SoundFile(io.BytesIO(data)) as file:
             if file.format != "OGG" or file.subtype != "VORBIS":
-                return blocks[0]
+                return empty
             while len(block := file.read(_VORBIS_BLOCK, dtype="float32", always_2d=True)):
                 frames += len(block)
                 if frames > max_frames:
-                    return blocks[0]
+                    return empty
                 # libsndfile's own conversion to int16 wraps around beyond full scale.
                 blocks.append(np.clip(np.round(block[:, 0] * 32768), -32768, 32767).astype("i2"))
     except (soundfile.SoundFileError, ValueError):
-        return blocks[0]
+        return empty
     return np.concatenate(blocks)
 
 
@@ -294,25 +295,25 @@ def _chunks(data: bytes, first: int) -> Iterator[tuple[bytes, bytes]]:
 def _zone_settings(
     bags: list[tuple], generators: list[tuple], first: int, last: int, target: int
 ) -> Iterator[dict[int, int]]:
-    """Yield {generator number: amount} for each zone, with the global zone's settings as defaults.
+    """Yield {generator number: amount} for each zone ``first`` to ``last`` - 1.
 
-    A zone names a ``target``, the generator of its sample or instrument. A first zone without
-    target is the global zone; other zones without target are ignored.
+    A zone has the generator ``target``, which names its sample or instrument. If the first zone
+    lacks it, its settings are the defaults of the others. Other zones without it are ignored.
     """
     if not 0 <= first <= last < len(bags):
         raise ValueError("its numbers of zones decrease")
-    global_settings: dict[int, int] = {}
+    defaults: dict[int, int] = {}
     for number in range(first, last):
         settings = dict(generators[bags[number][0] : bags[number + 1][0]])
         if target in settings:
-            yield global_settings | settings
+            yield defaults | settings
         elif number == first:
-            global_settings = settings
+            defaults = settings
 
 
 def _common_range(*ranges: int | None) -> range:
-    """Return the intersection of ``ranges``. The low byte of a range is its lowest value, the next
-    byte its highest value; ``None`` is 0 to 127."""
+    """Return the intersection of ``ranges``, each the amount of a generator: its low byte is the
+    lowest value, its high byte the highest one; ``None`` is 0 to 127."""
     low = max(0 if amount is None else amount & 0xFF for amount in ranges)
     return range(low, min(127 if amount is None else amount >> 8 & 0xFF for amount in ranges) + 1)
 

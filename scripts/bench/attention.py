@@ -47,6 +47,8 @@ from scripts.harness import run
 
 DENSE = ("textbook", "reference")
 PASSES = ("forward", "forward+backward")
+#: The names of what :func:`step` returns.
+TENSORS = ("out", "dq", "dk", "dv", "dtable")
 Candidate = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
@@ -135,7 +137,7 @@ def step(attention: Candidate, tensors: list[Tensor], upstream: Tensor) -> list[
     return [out.detach(), *wholes]
 
 
-def wrong(shape: Shape, runs: dict[str, Candidate]) -> list[str]:
+def find_errors(shape: Shape, runs: dict[str, Candidate]) -> list[str]:
     """Compare outputs and gradients with the specification, with at most 512 tokens; return the
     errors that are too large.
 
@@ -153,24 +155,25 @@ def wrong(shape: Shape, runs: dict[str, Candidate]) -> list[str]:
     for pieces in (None, packed):
         exact = step(ours("reference", pieces), doubles, upstream.double())
         eps = 8 * torch.finfo(dense[0].dtype).eps
-        allowed = allowed or [max(1.5 * far(x, y), eps) for x, y in zip(dense, exact)]
+        allowed = allowed or [max(1.5 * relative_error(x, y), eps) for x, y in zip(dense, exact)]
         for name in [*runs]:
             if name == "sdpa" or (pieces is not None and name == "textbook"):
                 continue
             candidate = textbook if name == "textbook" else ours(name, pieces)
             try:
-                got = step(candidate, tensors, upstream)
-            except Exception as error:
-                print(f"without {name}: {short(error)}")
+                outputs = step(candidate, tensors, upstream)
+            except Exception as failure:
+                print(f"without {name}: {short(failure)}")
                 del runs[name]
                 continue
-            for part, x, y, most in zip(("out", "dq", "dk", "dv", "dtable"), got, exact, allowed):
-                if not far(x, y) <= most:
-                    errors.append(f"{name}, {part}: error {far(x, y):.2e}, allowed {most:.2e}")
+            for part, x, y, most in zip(TENSORS, outputs, exact, allowed):
+                error = relative_error(x, y)
+                if not error <= most:  # also if it is nan
+                    errors.append(f"{name}, {part}: error {error:.2e}, allowed {most:.2e}")
     return errors
 
 
-def far(x: Tensor, exact: Tensor) -> float:
+def relative_error(x: Tensor, exact: Tensor) -> float:
     return float((x.double() - exact).norm() / exact.norm())
 
 
@@ -246,22 +249,19 @@ def main(  # noqa: PLR0913 - the words of the script
     memory = memory and device == "cpu"
     torch.set_num_threads(threads or torch.get_num_threads())
     print("length rows pass              candidate    ms (quartiles)".ljust(74) + "x sdpa     MB")
-    plan = [(length, rows or length) for rows in distances for length in lengths]
-    for length, rows in plan:
+    for length, rows in [(n, rows or n) for rows in distances for n in lengths]:
         count = max(1, tokens // length) if tokens else batch
         shape = Shape(device, dtype, count, heads, length, size, rows)
         runs = candidates(shape, only, dense_limit)
-        if errors := wrong(shape, runs):
+        if errors := find_errors(shape, runs):
             print(*(f"WRONG {error}" for error in errors), sep="\n")
             return 1
         tensors, upstream = shape.inputs()
         for which in PASSES:
-            if which == "forward":
-                functions = {name: partial(run, *tensors) for name, run in runs.items()}
-            else:
-                functions = {
-                    name: partial(step, run, tensors, upstream) for name, run in runs.items()
-                }
+            functions: dict[str, Callable[[], object]]
+            functions = {name: partial(run, *tensors) for name, run in runs.items()}
+            if which != "forward":
+                functions = {n: partial(step, run, tensors, upstream) for n, run in runs.items()}
             with torch.set_grad_enabled(which != "forward"):
                 times = in_turns(functions, repeats, torch.device(device))
             for name, each in times.items():

@@ -42,7 +42,7 @@ def never_end(ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
     return logits.index_fill(-1, torch.tensor(engine.EOS), -torch.inf)
 
 
-def recomputed(
+def uncached(
     model: MusicTransformer, ids: torch.Tensor, count: int
 ) -> tuple[torch.Tensor, list[float]]:
     """Continue by a full forward pass for each token; return the ids, and the milliseconds of
@@ -131,7 +131,7 @@ def main(
     opening, _ = cached(net, begin, prompt - 1, "auto", 1)
     given = torch.cat([begin, opening.to(place)], dim=1)
     for count in rows:
-        expected, slow = recomputed(net, given.expand(count, -1), min(tokens, UNCACHED_TOKENS))
+        expected, slow = uncached(net, given.expand(count, -1), min(tokens, UNCACHED_TOKENS))
         times = {"recomputed": slow}
         for cache in caches or dict.fromkeys(("growing", engine.cache_name("auto", net))):
             drawn, times[cache] = cached(net, given, tokens, cache, count)

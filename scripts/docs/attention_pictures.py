@@ -50,41 +50,42 @@ def save(figure: Any, name: str, *, dpi: int, folder: Path = IMAGES) -> None:
     print(path, path.stat().st_size // 1000, "kB")
 
 
-def build(name: str, **more: Any) -> positions.PositionScheme:
+def build(name: str, causal: bool = True, **options: Any) -> positions.PositionScheme:
     torch.manual_seed(0)
-    past = more.pop("causal", True)
     sizes = {"heads": HEADS, "head_dim": SIZE, "width": HEADS * SIZE}
-    return positions.build({"name": name} | more, **sizes, causal=past)
+    return positions.build({"name": name} | options, **sizes, causal=causal)
 
 
-def measured(name: str, past: bool = True, **more: Any) -> tuple[Any, Setting, torch.Tensor]:
+def terms_and_rows(
+    name: str, causal: bool = True, **options: Any
+) -> tuple[Any, Setting, torch.Tensor]:
     """The terms of a scheme, the setting of the queries and keys, and the row of the table for each
     (query, key)."""
-    terms = build(name, causal=past, **more).terms(reach=LENGTH - 1)
+    terms = build(name, causal, **options).terms(reach=LENGTH - 1)
     places = (Span(0, LENGTH),) * 2  # in the order of all tokens, and in the piece
-    where = Setting(places, places, past)
     (axis,), order = terms.axes, torch.arange(LENGTH)
-    return terms, where, axis.rows(order, order)
+    return terms, Setting(places, places, causal), axis.rows(order, order)
 
 
-def hidden(matrix: torch.Tensor, terms: Any, where: Setting) -> torch.Tensor:
-    seen = reference.visibility_mask(where, torch.device("cpu"), terms.blocks)[0, 0]
-    return matrix.masked_fill(~seen, float("nan"))
+def masked(matrix: torch.Tensor, terms: Any, setting: Setting) -> torch.Tensor:
+    """``matrix`` with NaN where the key is masked."""
+    visible = reference.visibility_mask(setting, torch.device("cpu"), terms.blocks)[0, 0]
+    return matrix.masked_fill(~visible, float("nan"))
 
 
-def rows_of_table(name: str, past: bool = True, **more: Any) -> torch.Tensor:
+def rows_of_table(name: str, **options: Any) -> torch.Tensor:
     """The row of the table for each (query, key); NaN where the key is masked."""
-    terms, where, rows = measured(name, past, **more)
-    return hidden(rows.float(), terms, where)
+    terms, setting, rows = terms_and_rows(name, **options)
+    return masked(rows.float(), terms, setting)
 
 
 def slopes(head: int) -> torch.Tensor:
-    terms, where, rows = measured("alibi")
-    return hidden(terms.axes[0].bias.detach()[head][rows], terms, where)
+    terms, setting, rows = terms_and_rows("alibi")
+    return masked(terms.axes[0].bias.detach()[head][rows], terms, setting)
 
 
 def transformer_xl() -> torch.Tensor:
-    terms, _, rows = measured("transformer_xl", False)
+    terms, _, rows = terms_and_rows("transformer_xl", causal=False)
     torch.manual_seed(4)
     logits: torch.Tensor = terms.axes[0].table.detach()[0] @ torch.randn(SIZE)
     return logits[rows]
@@ -105,13 +106,13 @@ def two_axes() -> tuple[torch.Tensor, torch.Tensor]:
     scheme = build("two_d", max_distance=LENGTH, max_time=24, coordinates=kind)
     order, terms = Span(0, LENGTH), scheme.terms()
     both = scheme.coordinates(torch.tensor([tokens]), order, None)
-    where = Setting(*((order, order, *x.unbind(1)) for x in both))
+    setting = Setting(*((order, order, *x.unbind(1)) for x in both))
     time, pitch = (axis.rows(*(x[0, n] for x in both)) for n, axis in enumerate(terms.axes[1:]))
     low, high = terms.axes[2].low, terms.axes[2].high
     difference = pitch.float() + low
     difference[(difference == low) | (difference == high)] = float("nan")
-    return (hidden(time.float(), terms, where),
-            hidden(difference.clamp(-12, 12), terms, where))  # fmt: skip
+    difference = difference.clamp(-12, 12)
+    return masked(time.float(), terms, setting), masked(difference, terms, setting)
 
 
 def family() -> None:
@@ -139,11 +140,9 @@ def family() -> None:
     figure, axes = plt.subplots(3, 4, figsize=(12, 9.8))
     for ax, (title, matrix, colours) in zip(axes.flat, panels):
         most = float(matrix.nan_to_num().abs().max())
-        limits = {"RdBu": (-most, most), "magma": (-8.0, 0.0)}.get(colours, (None, None))
+        low, high = {"RdBu": (-most, most), "magma": (-8.0, 0.0)}.get(colours, (None, None))
         map_ = plt.get_cmap(colours).with_extremes(bad=NOTHING)
-        ax.imshow(
-            matrix.numpy(), cmap=map_, interpolation="nearest", vmin=limits[0], vmax=limits[1]
-        )
+        ax.imshow(matrix.numpy(), cmap=map_, interpolation="nearest", vmin=low, vmax=high)
         ax.set_title(title, fontsize=10)
         ax.set_xticks([])
         ax.set_yticks([])
@@ -204,8 +203,8 @@ def trained(folder: str, midi: str, tokens: int, out: Path) -> None:
 def main(model: str = "", midi: str = "", tokens: int = 192, out: Path = Path()) -> None:
     if model:
         trained(model, midi, tokens, out)
-        return
-    family()
+    else:
+        family()
 
 
 if __name__ == "__main__":

@@ -58,10 +58,8 @@ def snapped(score: Score) -> tuple[Score, float]:
     best = int(np.argmax(np.abs(means)))
     quarters = quarters - np.angle(means[best]) / (2 * np.pi * LINES[best])
     span = np.maximum(quarters // SPAN, 0).astype(int)
-    agree = [
-        np.bincount(span, np.cos(2 * np.pi * lines * quarters), span.max() + 1) for lines in LINES
-    ]
-    lines = np.array(LINES)[np.argmax(agree, axis=0)][span]
+    fits = [np.bincount(span, np.cos(2 * np.pi * lines * quarters)) for lines in LINES]
+    lines = np.array(LINES)[np.argmax(fits, axis=0)][span]
     at = np.maximum(np.round(quarters * lines) / lines, 0.0)
     notes["pitch"] = [DRUMS.get(pitch, pitch) for pitch in notes["pitch"].tolist()]
     notes["start"] = clock.seconds(at)
@@ -91,9 +89,8 @@ def performance(name: str, score: Score) -> Performance | None:
 def drummed(name: str, song: Score, performances: Sequence[Performance]) -> Score:
     """Add one of the ``performances`` to a song in 4/4, from its first bar line to its last bar;
     return other songs unchanged."""
-    meters = song.meters
-    if not performances or not (len(meters) and (meters["numerator"] == 4).all()
-                                and (meters["denominator"] == 4).all()):  # fmt: skip
+    in_common_time = (song.meters["numerator"] == 4) & (song.meters["denominator"] == 4)
+    if not (performances and len(song.meters) and in_common_time.all()):
         return song
     clock = song.beats
     first = clock.bar_line(float(clock.quarters(song.notes["start"].min())))
@@ -115,8 +112,8 @@ def drummed(name: str, song: Score, performances: Sequence[Performance]) -> Scor
 
 
 def with_bass(song: Score, program: int) -> Score:
-    """Give the lowest line of ``program`` to :data:`BASS`: each note that begins below
-    :data:`BELOW` while no lower note of the program sounds.
+    """Give the lowest line of ``program`` to :data:`BASS`: each note below :data:`BELOW` that
+    begins while no lower note of the program sounds.
 
     Notes of the bass last until the next one begins, for four quarters at most. Bass drums strike
     again what has sounded for half a quarter and sounds on for as long.

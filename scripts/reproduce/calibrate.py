@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx import bundle, files
-from musictx.chorale.features.calibration import Calibration, Next
+from musictx.chorale.features.calibration import Calibration, NextToken
 from musictx.data.shards import Shards
 from musictx.data.windows import UNSCORED, EvaluationWindows, collate
 from musictx.errors import UserError
@@ -77,15 +77,15 @@ def main(
     options = make_config("evaluate", parse("evaluate", ["corpus=jsb", *corpus]))
     shards = find_shards(options.corpus, source.tokenizer)
     fitted = fit(source.model, shards, window=WINDOW)
-    made = []
+    remark = f"on {held} training pieces that a sibling was not trained on"
+    folders = []
     for name in models:
         old = bundle.load(name)
         folder = old.folder.with_name(old.folder.name + "-calibrated")
-        how = f"on {held} training pieces that a sibling was not trained on"
-        card = {**old.card, "calibration": how}
-        made.append(bundle.save(folder, calibrated(old.model, fitted), old.tokenizer, card))
-        print(made[-1], flush=True)
-    return made
+        card = {**old.card, "calibration": remark}
+        folders.append(bundle.save(folder, calibrated(old.model, fitted), old.tokenizer, card))
+        print(folders[-1], flush=True)
+    return folders
 
 
 def calibrated(model: MusicTransformer, fitted: dict[str, Tensor]) -> MusicTransformer:
@@ -93,10 +93,10 @@ def calibrated(model: MusicTransformer, fitted: dict[str, Tensor]) -> MusicTrans
     weights are shared."""
     calibration = {"name": Calibration.name, "voices": _voices(model), "phases": PHASES}
     values = {f"{Calibration.name}.{name}": value for name, value in fitted.items()}
-    return _with(model, [calibration], values)
+    return _with_calibration(model, [calibration], values)
 
 
-def _with(
+def _with_calibration(
     model: MusicTransformer, calibration: list[dict[str, Any]], values: dict[str, Tensor]
 ) -> MusicTransformer:
     """A copy of ``model`` with this calibration, or none."""
@@ -119,31 +119,33 @@ def fit(
     """
     logits, seen, targets = _read(model, shards, split, window)
     calibration = _calibration(model).double()
-    best = torch.optim.LBFGS(calibration.parameters(), max_iter=200, line_search_fn="strong_wolfe")
+    optimizer = torch.optim.LBFGS(
+        calibration.parameters(), max_iter=200, line_search_fn="strong_wolfe"
+    )
 
     def loss() -> Tensor:
-        best.zero_grad()
+        optimizer.zero_grad()
         scored = calibration.score(logits, logits, seen)[0]
-        apart = calibration.scale - calibration.scale.mean()
-        prior = sum(part.square().sum() for part in (apart, calibration.hold, calibration.end))
+        deviation = calibration.scale - calibration.scale.mean()
+        prior = sum(x.square().sum() for x in (deviation, calibration.hold, calibration.end))
         total = F.cross_entropy(scored, targets, reduction="sum") + PRIOR * prior
         (total / len(targets)).backward()
         return total.detach() / len(targets)
 
-    best.step(loss)
+    optimizer.step(loss)
     return {name: value.detach().float() for name, value in calibration.named_parameters()}
 
 
 @torch.no_grad()
 def _read(
     model: MusicTransformer, shards: Shards, split: str, window: int | None
-) -> tuple[Tensor, Next, Tensor]:
+) -> tuple[Tensor, NextToken, Tensor]:
     """For all scored tokens: uncalibrated logits (1, N, vocab), the input of the calibration, and
     targets (N,)."""
     check_split(shards, split)
     context = model.config.context if window is None else window
     rows = EvaluationWindows(shards, split, context, score_eos=True)
-    reader, plain = _calibration(model), _with(model, [], {}).eval()
+    reader, plain = _calibration(model), _with_calibration(model, [], {}).eval()
     windows = []
     for i in range(len(rows)):
         ids, targets = collate([rows[i]])[:2]
@@ -152,7 +154,7 @@ def _read(
         scored = (targets != UNSCORED)[0]
         windows.append([x[0, scored] for x in (logits, *seen, targets)])
     logits, kind, last, targets = (torch.cat(parts) for parts in zip(*windows))
-    return logits[None], Next(kind[None], last[None]), targets
+    return logits[None], NextToken(kind[None], last[None]), targets
 
 
 def _calibration(model: MusicTransformer) -> Calibration:

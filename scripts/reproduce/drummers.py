@@ -49,7 +49,7 @@ def without_ghosts(notes: np.ndarray) -> np.ndarray:
 
 
 def strokes(quarters: np.ndarray, drums: np.ndarray) -> np.ndarray:
-    """(bars, K, 24) bool: whether there is a stroke of each kind at each place of a bar."""
+    """(bars, K, 24) bool: whether there is a stroke of each kind at each place of each bar."""
     within = quarters % QUARTERS * STEPS_PER_QUARTER
     near = np.abs(np.append(AT, BAR) - within[:, None]).argmin(1)
     bar = (quarters // QUARTERS).astype(int) + near // len(AT)
@@ -60,30 +60,31 @@ def strokes(quarters: np.ndarray, drums: np.ndarray) -> np.ndarray:
     return played[:, :-1]
 
 
-def alike(bars: np.ndarray) -> np.ndarray:
-    """(n, n) the share of strokes that are in both of two bars."""
+def similarities(bars: np.ndarray) -> np.ndarray:
+    """(n, n): for each two bars the number of strokes in both, divided by that in any of them."""
     both = (bars[:, None] & bars[None]).sum((-2, -1))
     return both / np.maximum((bars[:, None] | bars[None]).sum((-2, -1)), 1)
 
 
 def typical_groove(bars: np.ndarray) -> np.ndarray:
     """(K, 24) rates of strokes in the most typical ``bars``."""
-    likeness = alike(bars)
+    likeness = similarities(bars)
     typical = likeness[likeness.mean(0).argmax()]
     rates = bars[np.argsort(-typical, kind="stable")[:GROOVE_BARS]].mean(0)
     rates[CRASH] = 0
     return rates
 
 
-def chosen(named: list[tuple[str, np.ndarray]]) -> list[np.ndarray]:
-    """The grooves of a style for the card, from all of its grooves with their names; only one of
-    those with the same name (drummer, style and tempo) is used."""
+def choose_grooves(named: list[tuple[str, np.ndarray]]) -> list[np.ndarray]:
+    """The grooves of a style for the card, from all of its (name, rates (K, 24)). Of those with the
+    same name (drummer, style and tempo) only one is used."""
     shares = np.mean([rates >= 0.5 for _, rates in named], 0)
     common = shares > 0.5
-    common[SNARE + 1 :], common[:, AT % STEPS_PER_QUARTER != 0] = False, False
+    common[SNARE + 1 :] = common[:, AT % STEPS_PER_QUARTER != 0] = False
 
-    def nearness(one: tuple[str, np.ndarray]) -> float:
-        return float(np.minimum(one[1], shares).sum() / np.maximum(one[1], shares).sum())
+    def nearness(item: tuple[str, np.ndarray]) -> float:
+        _, rates = item
+        return float(np.minimum(rates, shares).sum() / np.maximum(rates, shares).sum())
 
     best: dict[str, np.ndarray] = {}
     for name, rates in sorted(named, key=nearness, reverse=True):
@@ -99,9 +100,9 @@ def swings(strokes: np.ndarray) -> bool:
 
 def is_fill(bar: np.ndarray) -> bool:
     """Whether half a bar has snare and toms instead of hats, up to its end, and no triplets."""
-    keeps_time, fills = bar[[HAT, RIDE]], bar[[SNARE, TOM]]
-    runs = fills[:, ~LAST_EIGHTH].any() and fills[:, LAST_EIGHTH].any()
-    return bool(runs and keeps_time.sum() <= 1 and not bar[:, TRIPLET].any())
+    cymbals, drums = bar[[HAT, RIDE]], bar[[SNARE, TOM]]
+    lasts = drums[:, ~LAST_EIGHTH].any() and drums[:, LAST_EIGHTH].any()
+    return bool(lasts and cymbals.sum() <= 1 and not bar[:, TRIPLET].any())
 
 
 def main(groove: Path) -> None:
@@ -117,7 +118,7 @@ def main(groove: Path) -> None:
         if row["beat_type"] == "fill":
             quarters = score.notes["start"] * float(row["bpm"]) / 60
             bar = strokes(quarters, score.notes["pitch"])[0]
-            bar[CRASH], bar[:, ~SECOND_HALF] = False, False
+            bar[CRASH] = bar[:, ~SECOND_HALF] = False
             if is_fill(bar):
                 fills[row["drummer"], style].append(bar)
             continue
@@ -132,11 +133,12 @@ def main(groove: Path) -> None:
             styles["usual"].append(named)
         if style != "jazz" or (swings(rates) and rates.sum(1).argmax() == RIDE):
             styles[style].append(named)
+    common_styles = sorted(style for style in styles if sizes[style] >= FEWEST)
     largest = sorted(fills.values(), key=len, reverse=True)[:FILLS]
     tables = {
-        "usual": chosen(styles["usual"]),
-        "fills": [bars[alike(np.array(bars)).mean(0).argmax()] for bars in largest],
-        **{style: chosen(styles[style]) for style in sorted(styles) if sizes[style] >= FEWEST},
+        "usual": choose_grooves(styles["usual"]),
+        "fills": [bars[similarities(np.array(bars)).mean(0).argmax()] for bars in largest],
+        **{style: choose_grooves(styles[style]) for style in common_styles},
     }
     print("drummers:")
     for name, grooves in tables.items():

@@ -42,7 +42,7 @@ HELD_OUT = {"lieder": 4, "quartets": 8, "freedoom": 8, "leadsheets": 8, "groove"
 HELD_OUT["mutopia"] = 4
 #: Kinds of Mutopia's scores for one instrument.
 SOLO = {"keyboard": PIANO, "keyboard-4-hands": PIANO, "organ": ORGAN, "guitar": GUITAR}
-#: Two pieces are the same music if they share a tenth of their runs of so many intervals.
+#: A piece is in another folder, too, if more than the share SAME of its runs of RUN intervals are.
 RUN, SAME = 16, 0.1
 #: The shares of POP909's songs with a drummer, and with a bass.
 WITH_DRUMS, WITH_BASS = 0.4, 0.35
@@ -96,16 +96,16 @@ def _struck_together(notes: np.ndarray) -> float:
 
 
 def runs(score: Score) -> set[bytes]:
-    """Runs of :data:`RUN` intervals of each track in the order of time and pitch."""
-    several: set[bytes] = set()
+    """The runs of :data:`RUN` intervals in each track, whose notes are sorted by time and pitch."""
+    result: set[bytes] = set()
     for track in np.unique(score.notes["track"]):
         notes = score.notes[score.notes["track"] == track]
         notes = notes[np.lexsort((notes["pitch"], notes["start"]))]
         steps = np.diff(notes["pitch"].astype(np.int8))
         if len(steps) >= RUN:
             windows = np.lib.stride_tricks.sliding_window_view(steps, RUN)
-            several |= {window.tobytes() for window in windows if len(np.unique(window)) > 3}
-    return several
+            result |= {window.tobytes() for window in windows if len(np.unique(window)) > 3}
+    return result
 
 
 def split(source: str, name: str) -> str:
@@ -113,7 +113,7 @@ def split(source: str, name: str) -> str:
     if source == "pop909":
         return "validation" if int(name[:3]) >= 780 else "train"
     if source == "mutopia":
-        name = "__".join(name.split("__")[:2])
+        name = work_of(name, 2)
     number = int(hashlib.sha256((source + name).encode()).hexdigest(), 16) % 100
     return "validation" if number < HELD_OUT[source] else "train"
 
@@ -163,15 +163,13 @@ def files_of(source: str, folder: str) -> list[Path]:
         return files
     files = [path for path in files if path.parent.parent.name in ("pd", "by")]
     tracks = {path: len(np.unique(musictx.read(path).notes["track"])) for path in files}
-    most: dict[str, int] = {}
-    for path, count in tracks.items():
-        work = "__".join(path.stem.split("__")[:3])
-        most[work] = max(most.get(work, 0), count)
-    return [
-        path
-        for path in files
-        if tracks[path] > 1 or most["__".join(path.stem.split("__")[:3])] == 1
-    ]
+    whole = {work_of(path.stem, 3) for path, count in tracks.items() if count > 1}
+    return [path for path in files if tracks[path] > 1 or work_of(path.stem, 3) not in whole]
+
+
+def work_of(name: str, fields: int) -> str:
+    """The first ``fields`` of the name of a file of Mutopia: composer, work, edition, part."""
+    return "__".join(name.split("__")[:fields])
 
 
 def main(

@@ -56,10 +56,7 @@ def requests(
 
 
 def main(
-    model: str = "piano",
-    samples: int = 64,
-    seconds: float = 20,
-    seed: int = 0,
+    model: str = "piano", samples: int = 64, seconds: float = 20, seed: int = 0
 ) -> dict[str, float]:
     results = {}
     for name in CONTROLS:

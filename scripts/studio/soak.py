@@ -36,9 +36,9 @@ TASKS: tuple[tuple[dict[str, Any], set[str]], ...] = (
     ({"task": "new", "seconds": 3}, {"piano", "song", "chorale"}),
 )
 EXPORTS = ("wav", "png", "mid")
-#: A take that has not ended after so many seconds is lost.
+#: A take that has not ended after this many seconds is lost.
 TIMEOUT = 300.0
-#: How often memory is measured.
+#: How many times memory is measured.
 PARTS = 10
 #: Parts of a session that must be the same after the restart.
 KEPT = ("revision", "notes", "tracks", "can_undo", "next_id", "takes")
@@ -68,15 +68,15 @@ class Client(threading.Thread):
         self.revision = self.ask("POST", path, revision=self.revision, **body)["revision"]
 
     def run(self) -> None:
-        made = self.ask("POST", "/api/sessions?name=soak&example=mozart_k545")
-        self.session, self.revision = f"/api/sessions/{made['id']}", made["revision"]
+        session = self.ask("POST", "/api/sessions?name=soak&example=mozart_k545")
+        self.session, self.revision = f"/api/sessions/{session['id']}", session["revision"]
         while True:
             try:
                 self.take()
-                there = self.ask("GET", "")
-                pitch, track = self.rng.randint(48, 84), there["tracks"][0]["id"]
+                document = self.ask("GET", "")
+                pitch, track = self.rng.randint(48, 84), document["tracks"][0]["id"]
                 self.change(
-                    "/ops", label="draw", add=[[there["next_id"], 0, 0.5, pitch, 80, track]]
+                    "/ops", label="draw", add=[[document["next_id"], 0, 0.5, pitch, 80, track]]
                 )
             except OSError as error:
                 self.faults.append(f"{self.session}: {error}")
@@ -146,9 +146,9 @@ def main(
     print(f"{min(memory):.0f} to {max(memory):.0f} MB")
     if max(takes) > 1.5 * min(takes) + 1:
         faults.append(f"unfair: {min(takes)} to {max(takes)} takes a client")
-    half, rest = max(memory[: PARTS // 2]), max(memory[PARTS // 2 :])
-    if rest > 1.1 * half:
-        faults.append(f"memory grew from {half:.0f} to {rest:.0f} MB in the second half")
+    before, after = max(memory[: PARTS // 2]), max(memory[PARTS // 2 :])
+    if after > 1.1 * before:
+        faults.append(f"memory grew from {before:.0f} to {after:.0f} MB in the second half")
     return finish(faults)
 
 

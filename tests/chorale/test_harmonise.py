@@ -61,7 +61,7 @@ def test_the_nats_are_those_of_the_whole_piece(intervals):
     model = small_model(tokenizer, intervals=intervals)
     made = compose(model, tokenizer, melody([60, 62, 64, 65, 67]), particles=7)
     (nats,) = -log_likelihood(model, [made.ids.tolist()]) / len(made.ids)
-    assert made.nats_per_note == pytest.approx(nats, abs=1e-5)
+    assert made.nats_per_token == pytest.approx(nats, abs=1e-5)
 
 
 @pytest.mark.parametrize(("strength", "same", "value"), [(0.0, False, 0.5), (1.2, True, 1.0)])
@@ -138,7 +138,7 @@ def test_further_tries_reduce_faults(monkeypatch):
     def worth(tries, seed):
         monkeypatch.setattr(module + "MAX_TRIES", tries)
         made = compose(model, tokenizer, tune, seed=(seed,))
-        return -made.nats_per_note * len(made.ids) - 3.0 * faults_of(made.grid)
+        return -made.nats_per_token * len(made.ids) - 3.0 * faults_of(made.grid)
 
     before, after = ([worth(tries, seed) for seed in range(3)] for tries in (0, 6))
     assert all(a >= b - 1e-4 for a, b in zip(after, before))

@@ -38,7 +38,7 @@ def test_bars_and_beats_are_those_of_the_file(numerator, denominator, rest):
     first = it.first / 4
     assert it.given.pitches[round(4 * (rest - first)), 0] == pitch("C5")
     assert it.bar == 4 * bar
-    assert it.bars == int((rest + 9 - 0.25) // bar) - int(first // bar) + 1
+    assert np.ptp(it.bar_numbers) + 1 == int((rest + 9 - 0.25) // bar) - int(first // bar) + 1
     for step in range(len(it.given)):
         quarters = first + step / 4
         number, since = divmod(quarters, bar)

@@ -10,7 +10,7 @@ import soundfile
 
 from musictx.notes import Score
 from musictx.render import audio
-from musictx.render.soundfont import OURS, SoundFont
+from musictx.render.soundfont import INCLUDED_FONT, SoundFont
 
 Zone = dict[int, int]  # generator number -> amount; 53 names a sample, 41 an instrument
 
@@ -122,7 +122,7 @@ def _list(name: bytes, chunks: list[tuple[bytes, bytes]]) -> bytes:
 
 
 def sound_of(
-    score: Score, font: Path = OURS, *, rate: int = 44100, reverb: bool = False, **options: object
+    score: Score, font: Path = INCLUDED_FONT, *, rate: int = 44100, reverb: bool = False, **options
 ) -> np.ndarray:
     """Return the whole sound, (n, 2) float32, unscaled, with or without reverb."""
     if not reverb:

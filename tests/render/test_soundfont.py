@@ -8,7 +8,7 @@ import soundfile
 
 from musictx.config.limits import Limits
 from musictx.errors import UserError
-from musictx.render.soundfont import OURS, SoundFont, decode
+from musictx.render.soundfont import INCLUDED_FONT, SoundFont, decode
 from tests.render import fonts as f
 
 
@@ -116,13 +116,13 @@ def test_recordings_that_are_damaged_or_too_long_are_left_out(tmp_path):
 
 
 def test_the_included_font_is_small_and_plays_every_program_on_every_key():
-    assert OURS.stat().st_size < 5_000_000
-    assert "MIT license" in OURS.with_name(OURS.name + ".LICENSE").read_text()
-    sums = OURS.parents[1] / "vendor" / "SHA256SUMS"
+    assert INCLUDED_FONT.stat().st_size < 5_000_000
+    assert "MIT license" in INCLUDED_FONT.with_name(INCLUDED_FONT.name + ".LICENSE").read_text()
+    sums = INCLUDED_FONT.parents[1] / "vendor" / "SHA256SUMS"
     for line in sums.read_text().splitlines():
         digest, name = line.split()
-        assert hashlib.sha256((OURS.parents[1] / name).read_bytes()).hexdigest() == digest
-    font = SoundFont(OURS)
+        assert hashlib.sha256((INCLUDED_FONT.parents[1] / name).read_bytes()).hexdigest() == digest
+    font = SoundFont(INCLUDED_FONT)
     for program in range(128):
         for key in range(128):
             assert all(font.sounding(program, False, key, velocity) for velocity in (1, 64, 127))
