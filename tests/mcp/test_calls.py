@@ -15,7 +15,7 @@ from musictx.errors import UserError
 from musictx.mcp import calls
 from musictx.mcp.places import Places
 from musictx.mcp.tools import TOOLS
-from musictx.render.soundfont import OURS, SoundFont
+from musictx.render.soundfont import INCLUDED_FONT, SoundFont
 
 ODE = shipped.examples()["ode_to_joy"].read_bytes()
 BASE64 = base64.encodebytes(ODE).decode()
@@ -165,6 +165,6 @@ def test_files_are_read_once_and_in_a_separate_process(tiny, tmp_path, monkeypat
     tune = str(shipped.examples()["ode_to_joy"])
     call("continue", tmp_path, primer=tune, seconds=1.0, seed=3, model=str(tiny["piano"]))
     assert recorded == [("_read_file", 10)]
-    rendered = call("render", tmp_path, files=[tune], png=False, soundfont=str(OURS))
+    rendered = call("render", tmp_path, files=[tune], png=False, soundfont=str(INCLUDED_FONT))
     assert [Path(path).suffix for path in rendered["files"]] == [".wav"]
     assert recorded[1:] == [("_run_to_list", 900)]
