@@ -141,6 +141,7 @@ def test_values_beyond_a_bound_are_refused():
         ("train", f"out={__file__}/x", f"out={__file__}/x: "),
         ("generate", "limits={nots: 5}", "limits.nots: "),
         ("generate", "model=none", "model=none"),
+        ("infill", "end=cut", "end=cut: expected a bar, such as 5, or seconds"),
         ("infill", "seconds=3", "seconds: "),
         ("harmonise", "voices=[tuba]", "voices=['tuba']"),
         ("evaluate", "out=x.csv", "out=x.csv"),
