@@ -144,6 +144,7 @@ def test_other_mistakes_are_one_sentence(calls, tmp_path):
         (partial(musictx.generate, "song.mid"), "model=.*primer="),
         (partial(musictx.generate, path), "model=.*primer="),
         (partial(musictx.infill, PRIMER, begin=deep, end=1), "begin="),
+        (partial(musictx.infill, PRIMER), "begin: missing"),
         (partial(musictx.evaluate, 3), "evaluate"),
         (partial(musictx.evaluate, model=piano), "model=Bundle"),
         (partial(musictx.harmonise, PRIMER, piano), "model="),
