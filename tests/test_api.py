@@ -150,6 +150,7 @@ def test_other_mistakes_are_one_sentence(calls, tmp_path):
         (partial(musictx.harmonise, PRIMER, piano), "model="),
         (partial(musictx.generate, "chorale", primer=PRIMER), "primer: this is one voice"),
         (partial(calls["generate"], progress=lambda *_: bytearray(2**62)), "not enough memory"),
+        (partial(calls["harmonise"], progress=lambda *_: bytearray(2**62)), "not enough memory"),
     ):
         with pytest.raises(UserError, match=f"^{begins}"):
             call()

@@ -28,7 +28,7 @@ from musictx.chorale.rules import Form
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import Gap, Tune
 from musictx.config import AccompanyConfig, InfillConfig
-from musictx.errors import UserError
+from musictx.errors import UserError, memory_errors
 from musictx.notes import Score
 from musictx.options import make_config
 from musictx.progress import progress
@@ -41,6 +41,7 @@ from musictx.sampling.steer import no_bars_message, no_controls_message
 UNUSED_OPTIONS = ("density", "key", "scale", "low", "high")
 
 
+@memory_errors()
 def harmonise(
     melody: Music,
     model: Bundle | str | Path | None = None,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from musictx import shipped
 from musictx.chords import is_chart
-from musictx.errors import UserError, each_file, shown
+from musictx.errors import UserError, each_file, memory_errors, shown
 from musictx.files import check_ending, check_writable, has_ending
 from musictx.formats import music_files, read, repairs_message
 from musictx.notes import Score
@@ -86,6 +86,7 @@ def _destinations(config: RenderConfig, sources: list[Path]) -> tuple[dict[Path,
     return source_of, endings
 
 
+@memory_errors()
 def render(
     music: object,
     path: str | Path,
