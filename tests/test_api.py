@@ -145,6 +145,7 @@ def test_other_mistakes_are_one_sentence(calls, tmp_path):
         (partial(musictx.generate, path), "model=.*primer="),
         (partial(musictx.infill, PRIMER, begin=deep, end=1), "begin="),
         (partial(musictx.infill, PRIMER), "begin: missing"),
+        (partial(musictx.render, PRIMER, "r.mp3"), "path=r.mp3: "),
         (partial(musictx.evaluate, 3), "evaluate"),
         (partial(musictx.evaluate, model=piano), "model=Bundle"),
         (partial(musictx.harmonise, PRIMER, piano), "model="),
