@@ -146,7 +146,7 @@ def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_pat
         ({"begin": 1, "end": 9}, "nothing would stay"),
         ({"begin": "3.34s", "end": "3.35s"}, "nothing begins there"),
         ({"register": 60}, "register: "),
-        ({"sampling": {"key": "C"}}, "sampling.key=C: "),
+        ({"sampling": {"key": "C"}}, "^key=C: "),
     ):
         with pytest.raises(UserError, match=reason):
             musictx.infill(path, "chorale", **{"begin": 2, "end": 3} | wrong)
