@@ -183,6 +183,7 @@ def test_defaults_are_valid_and_need_no_words():
         ("render", "limits.nots", "limits.notes"),
         ("generate", "max_length", "seconds or bars or tok"),
         ("infill", "bars", "from or to"),
+        ("infill", "modle", "model"),
         ("accompany", "tempo", "chords"),
         ("train", "learning_rate", "optim.lr"),
     ],
