@@ -134,7 +134,6 @@ def test_values_beyond_a_bound_are_refused():
         ("generate", "low=X3", "low=X3: expected a pitch such as C4"),
         ("generate", "key=H", "key=H: expected a key such as C"),
         ("generate", "form=AA seconds=3", "seconds=3: "),
-        ("generate", "form=AA loop=yes", "loop=true: "),
         ("generate", "samples=50000 candidates=4", "candidates=4: expected at most 100000"),
         ("generate", "out=x.wav", "out=x.wav: expected a file that ends in"),
         ("chords", "out=x.txt", "out=x.txt: expected a file that ends in"),
