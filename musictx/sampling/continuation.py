@@ -190,8 +190,8 @@ class Continuation(Region):
                 f"{SHORTEST_SECONDS:g} seconds; give seconds or bars"
             )
         has_key = sampling.key not in (None, "auto")
-        key = scales.key(str(sampling.key), "sampling.key") if has_key else None
-        low = None if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
+        key = scales.key(str(sampling.key), "key") if has_key else None
+        low = None if sampling.low is None else scales.pitch(sampling.low, "low")
         begin = end - cadence.closing(end - seconds)
         return [cadence.Ending(self.tokenizer, begin, end, key, low)]
 
