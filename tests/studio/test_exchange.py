@@ -59,8 +59,7 @@ def test_a_part_has_the_notes_that_sound_in_it_and_the_marks_in_force(score, beg
     score = replace(score, lyrics=texts, markers=((0.0, "F"), (0.0, "Dm"), *texts))
     assert score_of(saved(document_of(score))).lyrics == score.lyrics
     part = excerpt(score, begin, end)
-    assert part.lyrics == ((0.0, "b"),)
-    assert part.markers == ((0.0, "Dm"), (0.0, "b")), "the chord in force"
+    assert (part.lyrics, part.markers) == (((0.0, "b"),), ((0.0, "Dm"), (0.0, "b")))
     expected = [
         (max(start, begin) - begin, min(stop, end) - begin, *rest)
         for start, stop, *rest in score.notes.tolist()
