@@ -146,6 +146,7 @@ def test_other_mistakes_are_one_sentence(calls, tmp_path):
         (partial(musictx.evaluate, model=piano), "model=Bundle"),
         (partial(musictx.harmonise, PRIMER, piano), "model="),
         (partial(musictx.generate, "chorale", primer=PRIMER), "primer: this is one voice"),
+        (partial(musictx.generate, "chorale", tempo=60), "tempo=60.*: .*accepts no tempo"),
         (partial(calls["generate"], progress=lambda *_: bytearray(2**62)), "not enough memory"),
         (partial(calls["harmonise"], progress=lambda *_: bytearray(2**62)), "not enough memory"),
     ):

@@ -277,7 +277,8 @@ class Continuation(Region):
             score = score.with_notes(np.concatenate([score.notes, last]))
         includes_primer = self.request.include_primer
         if not includes_primer:
-            score = timeline.excerpt(score, new, self.excerpt_begin)
+            alone = replace(score, notes=new, pedals=score.pedals[:0])
+            score = timeline.excerpt(alone, self.excerpt_begin)
         seam = self.seam if includes_primer and len(self.primer.ids) else 0.0
         chords = tuple(
             (float(self.clock.seconds(time)), name)
