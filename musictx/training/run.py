@@ -119,7 +119,7 @@ class Run:
         except Exception as error:  # Lightning and torch hardly check what is in a checkpoint
             if str(error).startswith("Early stopping conditioned on metric"):
                 raise self._unknown_monitor() from error
-            if resume_from is None or self.stop.steps:
+            if resume_from is None or self.stop.started:
                 raise
             raise _wrong_checkpoint(resume_from, error) from error
 

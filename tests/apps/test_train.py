@@ -177,7 +177,7 @@ def test_a_trial_says_so_and_leaves_no_folder(root, tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_checkpoint_that_does_not_fit_is_one_sentence(root, tmp_path):
+def test_a_checkpoint_that_does_not_fit_is_one_sentence(root, tmp_path, monkeypatch):
     train.run(config(root, tmp_path, "trainer.max_steps=2"))
     files = {path: path.read_bytes() for path in tmp_path.glob("*.ckpt")}
     for damage, reason in (
@@ -197,6 +197,9 @@ def test_a_checkpoint_that_does_not_fit_is_one_sentence(root, tmp_path):
         path.write_bytes(content if path.name == "last.ckpt" else b"")
     with pytest.raises(UserError, match=rf"^{tmp_path}/best\.ckpt: not a checkpoint"):
         train.run(config(root, tmp_path, "trainer.max_steps=2"))
+    monkeypatch.setattr("musictx.training.lit.LitMusicTransformer.training_step", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):  # not an error of the checkpoint
+        train.run(config(root, tmp_path, "trainer.max_steps=4"))
 
 
 def test_the_learning_rate_follows_the_width_unless_it_is_given(root):
