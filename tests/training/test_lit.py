@@ -104,7 +104,8 @@ def test_validation_is_the_sum_of_nats_over_all_targets_not_a_mean_of_batches(em
     assert loss(trainer) != pytest.approx(mean_of_batches, rel=1e-4)
 
 
-def test_the_average_is_short_at_first_and_then_as_long_as_asked():
+@pytest.mark.parametrize("precision", ["32-true", "64-true", "bf16-true"])
+def test_the_average_is_short_at_first_and_then_as_long_as_asked(precision):
     weights, averages = [], []
 
     class Look(LitMusicTransformer):
@@ -115,7 +116,7 @@ def test_the_average_is_short_at_first_and_then_as_long_as_asked():
                 averages.append(self.model.hidden.weight.detach().clone())
             assert torch.equal(self.model.hidden.weight, weights[-1])
 
-    fit(fake_training(kind=Look), callbacks=[Ema(0.3)])
+    fit(fake_training(kind=Look), callbacks=[Ema(0.3)], precision=precision)
     expected = weights[0]
     for n, (weight, average) in enumerate(zip(weights, averages)):
         decay = min(0.3, (1 + n) / (10 + n)) if n else 0.0
