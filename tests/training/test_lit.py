@@ -157,6 +157,16 @@ def test_the_rate_in_the_optimizer_follows_the_schedule_and_that_of_a_longer_run
     assert part.rates == pytest.approx([1e-2 * (0.5 + 0.5 * math.cos(math.pi * 3 / 4))])
 
 
+@pytest.mark.parametrize("precision", ["32-true", "64-true", "bf16-true"])
+def test_a_resumed_run_has_the_same_weights_in_every_precision(precision, tmp_path):
+    path, runs = tmp_path / "x.ckpt", [fake_training(schedule="constant") for _ in range(3)]
+    for training, steps, source in zip(runs, (2, 4, 4), (None, path, None)):
+        trainer = fit(training, max_steps=steps, precision=precision, ckpt_path=source)
+        if not path.exists():
+            trainer.save_checkpoint(path)
+    assert all(map(torch.equal, runs[1].parameters(), runs[2].parameters()))
+
+
 class Exploding(FakeModel):
     def forward(self, ids, *, piece_ids):
         self.calls = getattr(self, "calls", 0) + self.training
