@@ -124,6 +124,7 @@ def test_values_beyond_a_bound_are_refused():
         ("train", "position=rotary position.concat_sinusoids=3", "position.concat_sinusoids=3"),
         ("train", "seed=1,2", "seed=1,2"),
         ("train", "trainer.max_epochs=2", "trainer.max_epochs=2"),
+        ("train", "trainer.min_steps=4 trainer.max_steps=3", "trainer.min_steps=4: expected at"),
         ("train", "trainer.flags.min_steps=1", "trainer.flags.min_steps: no such option"),
         ("train", "optim.params.eps=1", "optim.params.eps: no such option"),
         ("train", "hydra.sweep.dir=x", "hydra.sweep.dir=x"),

@@ -110,6 +110,10 @@ class TrainerConfig(CheckedOptions, prefix="trainer"):
             steps = math.prod(factors) // self.accumulate_grad_batches
             self.max_steps = steps if self.max_steps < 0 else min(self.max_steps, steps)
             self.flags["max_epochs"] = -1
+        least, has_end = self.flags["min_steps"], self.seconds is None and self.max_steps > 0
+        is_reached = not has_end or type(least) is not int or least <= self.max_steps
+        expected = f"at most trainer.max_steps={self.max_steps}"
+        require(is_reached, "trainer.min_steps", least, expected)
         clip = self.flags["gradient_clip_val"]
         is_bound = clip is None or (type(clip) in (int, float) and clip >= 0)
         expected = "a number of at least 0, or null for no bound"
