@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import shlex
 import sys
 from pathlib import Path
@@ -257,6 +258,10 @@ class Run:
         """The windows used in validation, such as "64 of 200 windows of 1024 tokens"."""
         total = len(EvaluationWindows(self.shards, "validation", self.data.window))
         measured = min(self.config.data.validation_windows or total, total)
+        limit, size = self.trainer.limit_val_batches, self.config.data.batch_size
+        size *= self.trainer.world_size  # windows in a batch on all devices
+        batches = limit if isinstance(limit, int) else int(math.ceil(measured / size) * limit)
+        measured = min(measured, batches * size)
         return f"{measured} of {total} windows of {self.data.window} tokens"
 
 

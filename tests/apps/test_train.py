@@ -119,14 +119,18 @@ def test_without_held_out_pieces_training_ends_with_the_latest_weights(root, tmp
     assert all(torch.equal(p, last["state_dict"][f"model.{n}"]) for n, p in loaded.items())
 
 
-def test_training_continued_without_best_checkpoints_ends_with_the_latest_weights(root, tmp_path):
+def test_training_continued_without_best_checkpoints_ends_with_the_latest_weights(
+    root, tmp_path, capsys
+):
     models = set()
     for steps in (2, 4, 6):
-        settings = config(root, tmp_path, f"trainer.max_steps={steps}")
+        more = [f"trainer.max_steps={steps}", "trainer.limit_val_batches=1"]
+        settings = config(root, tmp_path, *more)
         if steps > 2:
             settings.callbacks = settings.callbacks | {"best": None} if steps == 4 else {}
         models.add((train.run(settings).model / "model.safetensors").read_bytes())
     assert len(models) == 3
+    assert "(2 of 10 windows" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
