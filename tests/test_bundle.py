@@ -17,6 +17,7 @@ from musictx import __version__, bundle, shipped
 from musictx.config import ModelConfig, TrainConfig
 from musictx.errors import UserError
 from musictx.evaluate import app
+from musictx.folders import MODEL_FILES
 from musictx.tokens.build import build
 from musictx.training.network import build_model
 from tests.data.helpers import contents
@@ -80,7 +81,7 @@ def test_the_card_is_data_and_text(folder):
     text = (folder / "CARD.md").read_text()
     for words in ("# Small tunes", "Six melodies.", "tunes", "1.25", "CC0", __version__):
         assert words in text
-    assert sorted(p.name for p in folder.iterdir()) == sorted(shipped.FILES)
+    assert sorted(p.name for p in folder.iterdir()) == sorted(MODEL_FILES)
     assert len({p.stat().st_mode & 0o777 for p in folder.iterdir()}) == 1
 
 
