@@ -42,8 +42,6 @@ _VALUES = {
     8: ("eighth", 0, True), 6: ("16th", 0, False), 4: ("16th", 0, True),
     3: ("32nd", 0, False), 2: ("32nd", 0, True), 1: ("64th", 0, True),
 }  # fmt: skip
-_SHARP = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
-_FLAT = ("C", "Db", "D", "Eb", "E", "F", "Gb", "G", "Ab", "A", "Bb", "B")
 _HEAD = b"""<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE score-partwise PUBLIC "-//Recordare//DTD MusicXML 4.0 Partwise//EN" \
 "http://www.musicxml.org/dtds/partwise.dtd">
@@ -192,7 +190,6 @@ class _MeasureWriter:
         }
         self.fermatas = {*ticks(clock, np.array(score.fermatas)).tolist()}
         self.words = {tick: _printable(text) for tick, (_, text) in _by_tick(clock, score.lyrics)}
-        self.flats = bool(len(score.keys)) and int(score.keys["sharps"][0]) < 0
         self.pickup = clock.pickup
 
     def check(self, start: np.ndarray, end: np.ndarray, parts: int, voices: int) -> None:
@@ -269,7 +266,7 @@ class _MeasureWriter:
             for head in chord.heads:
                 first = head is chord.heads[0]
                 note = [] if first else [element("chord")]
-                note += [self._sound(head), element("duration", length)]
+                note += [self._sound(head, chord.start), element("duration", length)]
                 note += [element("tie", type=kind) for kind in ties]
                 if head:
                     note.append(element("instrument", id=head.instrument))
@@ -288,13 +285,20 @@ class _MeasureWriter:
                 yield element("note", *note)
             begin += length
 
-    def _sound(self, head: _Head | None) -> ET.Element:
+    def _sound(self, head: _Head | None, start: int) -> ET.Element:
+        """Make the pitch of ``head``, spelt by the key at the tick ``start``: as near to its scale
+        as possible on the circle of fifths (C major: E flat to G sharp, A minor: B flat to D
+        sharp)."""
         if head is None or head.drum:
             return element("unpitched" if head else "rest")
-        name = (_FLAT if self.flats else _SHARP)[head.pitch % 12]
-        alter = [element("alter", 1 if sign == "#" else -1) for sign in name[1:]]
-        octave = element("octave", head.pitch // 12 - 1)
-        return element("pitch", element("step", name[0]), *alter, octave)
+        earlier = bisect_left(self.marks["key"], (start + 1,))
+        _, sharps, minor = self.marks["key"][earlier - 1][1] if earlier else (0.0, 0, False)
+        lowest = sharps - (2 if minor else 3)  # fifths above C
+        fifths = lowest + (head.pitch * 7 - lowest) % 12
+        sharp = (fifths + 1) // 7
+        alter = [element("alter", sharp)] if sharp else []
+        octave = element("octave", (head.pitch - sharp) // 12 - 1)
+        return element("pitch", element("step", "CGDAEBF"[fifths % 7]), *alter, octave)
 
 
 def _bars(clock: Beats, last: int) -> list[tuple[int, int, bool]]:
