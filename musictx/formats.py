@@ -33,9 +33,11 @@ CHORD_SUFFIXES = (".cho", ".chordpro", ".chopro", ".crd", ".pro", ".txt", ".html
 #: Endings of recordings, which cannot be read.
 AUDIO_SUFFIXES = (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aif", ".aiff", ".wma")
 
-#: Called by :func:`read` as ``call(function, *arguments)``, runs the function that reads a file. It
-#: can be replaced by one that uses another process; then ``repairs`` may be lost.
-CALL: ContextVar[Callable[..., Score]] = ContextVar("call", default=lambda read, *args: read(*args))
+#: How :func:`read` calls the function that reads a file: ``CALL.get()(function, *arguments)``. It
+#: can be set to a function that uses another process.
+CALL: ContextVar[Callable[..., tuple[Score, Counter[str]]]] = ContextVar(
+    "call", default=lambda read, *arguments: read(*arguments)
+)
 
 
 def read(
@@ -71,7 +73,10 @@ def read(
     if isinstance(source, Score):
         return source
     if isinstance(source, (str, os.PathLike)):
-        return CALL.get()(_read_file, Path(source), limits, repairs, repeats)
+        score, new_repairs = CALL.get()(_read_file, Path(source), limits, repeats)
+        if repairs is not None:
+            repairs.update(new_repairs)
+        return score
     if callable(getattr(source, "read", None)):
         source = _read_all(source, limits)
     if isinstance(source, (bytes, bytearray, memoryview)):
@@ -153,16 +158,18 @@ def _read_all(file: Any, limits: Limits) -> bytes:
     return bytes(data)
 
 
-def _read_file(path: Path, limits: Limits, repairs: Counter | None, repeats: bool) -> Score:
+def _read_file(path: Path, limits: Limits, repeats: bool) -> tuple[Score, Counter[str]]:
+    """Return the Score in a file and its repairs, also if another process reads it."""
     path = Path(os.path.expanduser(path))
     is_xml = path.name.lower().endswith(XML_SUFFIXES)
-    with suppress(OSError):  # read_bytes raises it
+    with suppress(OSError):  # read_bytes below raises the same error
         if not is_xml and path.is_file():
             with path.open("rb") as file:
                 is_xml = looks_like_xml(file.read(64))
     limit = "xml_mb" if is_xml else "midi_mb"
     data = read_bytes(path, getattr(limits, limit), f"limits.{limit}")
-    return _parse(data, path, limits, repairs, repeats)
+    repairs: Counter[str] = Counter()
+    return _parse(data, path, limits, repairs, repeats), repairs
 
 
 def looks_like_xml(data: bytes) -> bool:
