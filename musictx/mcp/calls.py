@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import shlex
 import threading
@@ -110,21 +112,27 @@ def perform(command: str, config: Any, progress: Listener) -> dict[str, Any]:
         formats.CALL.set(partial(run_isolated, limits=ServerLimits()))
         progress(command, 0.0, None)
         if command == "render":
-            return run_isolated(_run_to_list, results, config, limits=RENDERING)
+            paths, lines = run_isolated(_run_to_list, results, config, limits=RENDERING)
+            notices.extend(lines)
+            return paths
         return list(results(config, notices.append))
 
     with _BUSY:
         items = copy_context().run(run)
-    line = shlex.join(["musictx", command, *words(command, config)])
+    answer: dict[str, Any] = {}
     if command == "render":
-        return {"files": [str(path) for path in items], "command": line}
-    answer: dict[str, Any] = {"pieces": [_piece(result) for result in items], "command": line}
+        answer["files"] = [str(path) for path in items]
+    else:
+        answer["pieces"] = [_piece(result) for result in items]
+    answer["command"] = shlex.join(["musictx", command, *words(command, config)])
     return answer | ({"notices": notices} if notices else {})
 
 
-def _run_to_list(function: Callable[..., Iterable[Any]], config: Any) -> list[Any]:
-    """Return ``function(config)`` as a list: generators cannot be sent between processes."""
-    return list(function(config))
+def _run_to_list(function: Callable[..., Iterable[Any]], config: Any) -> tuple[list, list[str]]:
+    """Return ``function(config)`` as a list, since generators cannot be sent between processes, and
+    the lines that it prints: only the protocol may write to stdout."""
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        return list(function(config)), output.getvalue().splitlines()
 
 
 def _piece(result: Result) -> dict[str, Any]:

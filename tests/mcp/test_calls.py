@@ -167,9 +167,9 @@ def test_files_are_read_once_and_in_a_separate_process_and_damage_is_reported(
     (tmp_path / "cut.mid").write_bytes(ODE[:-1])
     tune = str(tmp_path / "cut.mid")
     common = {"seconds": 1.0, "seed": 3, "model": str(tiny["piano"])}
-    answer = call("continue", tmp_path, primer=tune, **common)
-    assert f"{tune}: damaged, read as far as possible: truncated track" in answer["notices"]
+    damage = f"{tune}: damaged, read as far as possible: truncated track"
+    assert damage in call("continue", tmp_path, primer=tune, **common)["notices"]
     assert recorded == [("_read_file", 10)]
     rendered = call("render", tmp_path, files=[tune], png=False, soundfont=str(INCLUDED_FONT))
     assert [Path(path).suffix for path in rendered["files"]] == [".wav"]
-    assert recorded[1:] == [("_run_to_list", 900)]
+    assert (recorded[1:], rendered["notices"]) == ([("_run_to_list", 900)], [damage])
