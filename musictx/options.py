@@ -89,15 +89,16 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
         name, equals, text = word.partition("=")
         if positional and is_file(command, word):
             files.append(word)
-        elif not equals:
+            continue
+        if not equals:
             raise ConfigError(
                 f"{shown(word)}: expected name=value; musictx {command} --help lists the options"
             )
-        elif (full := full_name(command, name)) not in free and is_option_or_part(full, free):
+        # The last word counts, even if an earlier one sets the option by another name.
+        options.pop(name, None)
+        if (full := full_name(command, name)) not in free and is_option_or_part(full, free):
             options[name] = _yaml(name, text)
         else:
-            # The last word counts, even if an earlier one sets the option by another name.
-            options.pop(name, None)
             options[name] = None if text == "null" else QUOTED.sub(r"\2", text)
     if not files:
         return options
