@@ -183,14 +183,15 @@ def to_bytes(score: Any, suffix: str = ".mid") -> bytes:
     """Convert a Score, or a generated Sample, to the bytes of a file with the ending ``suffix``:
     .mid, .midi, .musicxml or .xml. Raises :class:`UserError` for any other. ::
 
-        musictx.read(io.BytesIO(musictx.to_bytes(score)))
+        musictx.read(musictx.to_bytes(score))
     """
     score = _as_score(score, "to_bytes")
-    if str(suffix) in MIDI_OUTPUTS:
+    ending = str(suffix).lower()
+    if ending in MIDI_OUTPUTS:
         from musictx import midi
 
         return midi.to_bytes(score)
-    if str(suffix) in XML_OUTPUTS:
+    if ending in XML_OUTPUTS:
         return _musicxml().to_bytes(score)
     raise UserError(f"suffix={shown(repr(suffix))}: expected .mid, .midi, .musicxml or .xml")
 
