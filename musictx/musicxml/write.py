@@ -10,6 +10,7 @@ not written.
 from __future__ import annotations
 
 import io
+import re
 import xml.etree.ElementTree as ET
 from bisect import bisect_left
 from collections import defaultdict, deque
@@ -42,6 +43,7 @@ _VALUES = {
     8: ("eighth", 0, True), 6: ("16th", 0, False), 4: ("16th", 0, True),
     3: ("32nd", 0, False), 2: ("32nd", 0, True), 1: ("64th", 0, True),
 }  # fmt: skip
+_NOT_XML = re.compile("[\0-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _HEAD = b"""<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE score-partwise PUBLIC "-//Recordare//DTD MusicXML 4.0 Partwise//EN" \
 "http://www.musicxml.org/dtds/partwise.dtd">
@@ -139,9 +141,9 @@ def _part_entry(part: str, name: str, notes: np.ndarray) -> tuple[ET.Element, li
 
 
 def _printable(text: str) -> str:
-    """Remove control characters, such as the zero at the end of some names: XML does not allow
-    them, not even escaped."""
-    return "".join(c if c.isprintable() else " " for c in text).strip()
+    """Replace control characters, such as the zero at the end of some names, by spaces: XML does
+    not allow them, not even escaped."""
+    return _NOT_XML.sub(" ", text).strip()
 
 
 def _chords(start: np.ndarray, end: np.ndarray, heads: list[_Head]) -> list[_Chord]:
