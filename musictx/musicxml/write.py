@@ -181,8 +181,8 @@ class _MeasureWriter:
     def __init__(self, score: Score, last: int) -> None:
         """``last`` is the tick at which the last note ends."""
         clock = score.beats
-        if is_chart(score):
-            last = int(float(clock.quarters(score.markers[-1][0])) * DIVISIONS) + 1
+        if is_chart(score):  # the last chord needs a bar
+            last = int(ticks(clock, np.array([score.markers[-1][0]]))[0]) + 1
         self.bars = _bars(clock, last)
         self.marks = {
             "key": _by_tick(clock, score.keys.tolist()),
