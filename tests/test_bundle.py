@@ -80,7 +80,7 @@ def test_the_card_is_data_and_text(folder):
     text = (folder / "CARD.md").read_text()
     for words in ("# Small tunes", "Six melodies.", "tunes", "1.25", "CC0", __version__):
         assert words in text
-    assert sorted(p.name for p in folder.iterdir()) == sorted(shipped.FILES)
+    assert sorted(p.name for p in folder.iterdir()) == sorted(shipped.MODEL_FILES)
     assert len({p.stat().st_mode & 0o777 for p in folder.iterdir()}) == 1
 
 
@@ -313,7 +313,7 @@ def test_positions_and_corpora_of_a_model_folder_may_not_import_code(folder, tmp
         change(folder / "config.json", lambda c, p=position: c["model"].update(position=p))
         assert_refused(folder, "config.json", "position")
     with pytest.raises(UserError, match=r"corpus\.name=stranger"):
-        app.corpus_of({"name": "stranger"})
+        app.corpus_from_card({"name": "stranger"})
     assert not (tmp_path / "imported").exists()
 
 

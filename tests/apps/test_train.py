@@ -31,7 +31,7 @@ def test_header_progress_and_summary_say_what_matters(root, capfd, tmp_path):
     assert f"musictx generate model={tmp_path}/model" in out
     assert err == ""  # none of Lightning's tips, warnings and advertisements
     assert "ightning" not in out
-    assert {path.name for path in (tmp_path / "model").iterdir()} == {*shipped.FILES}
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {*shipped.MODEL_FILES}
     assert bundle.load(tmp_path / "model").card["note_limits"]["density"] > 0
     assert {path.name for path in (tmp_path / "samples").iterdir()} == {
         f"step-{n:06}.{e}" for n in (5, 6) for e in ("mid", "png")
