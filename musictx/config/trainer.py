@@ -3,6 +3,7 @@ Lightning's names and meanings."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,6 +103,17 @@ class TrainerConfig(CheckedOptions, prefix="trainer"):
         expected = "trainer.limit_train_batches with it, since epochs have no end"
         require(epochs == -1 or bool(epochs_end), "trainer.max_epochs", epochs, expected)
         self.require("max_time", self.seconds != 0, TIMES)
+        # Lightning sees the end of an epoch only after the hooks of its last step.
+        factors = (epochs, self.flags["overfit_batches"] or limit)
+        are_counts = all(type(factor) is int and factor > 0 for factor in factors)
+        if are_counts and self.seconds is None and not self.fast_dev_run:
+            steps = math.prod(factors) // self.accumulate_grad_batches
+            self.max_steps = steps if self.max_steps < 0 else min(self.max_steps, steps)
+            self.flags["max_epochs"] = -1
+        least, has_end = self.flags["min_steps"], self.seconds is None and self.max_steps > 0
+        is_reached = not has_end or type(least) is not int or least <= self.max_steps
+        expected = f"at most trainer.max_steps={self.max_steps}"
+        require(is_reached, "trainer.min_steps", least, expected)
         clip = self.flags["gradient_clip_val"]
         is_bound = clip is None or (type(clip) in (int, float) and clip >= 0)
         expected = "a number of at least 0, or null for no bound"

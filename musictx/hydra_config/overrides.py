@@ -55,6 +55,10 @@ def normalise(
         name = key.lstrip("+~")
         if name not in presets:
             name = full_name("train", name)  # key=Cm is sampling.key=Cm
+        if match := re.match(r"(trainer)\.flags\b|(optim)\.params\b", name):  # set by as_config
+            group = match[1] or match[2]
+            short = group + (name[match.end() :] or ".NAME")
+            raise ConfigError(f"{name}: no such option of musictx train; expected {short}=VALUE")
         # +hparams=wide adds a YAML file of a group that only the user's folders have.
         is_new = key.startswith(("+", "~"))
         is_new_group = is_new and any(os.path.isdir(folder / name) for folder in folders)

@@ -30,12 +30,20 @@ class Ema(WeightAveraging):
     d is ``min(decay, (1 + n) / (10 + n))`` n steps after the first average, which is a copy of the
     weights. It is small at first, so that the earliest weights soon lose their influence. The
     averages are used in validation, samples, the ``state_dict`` of checkpoints and the model
-    folder; ``current_model_state`` of a checkpoint has the weights that are trained.
+    folder; ``current_model_state`` of a checkpoint has the weights that are trained. The averages
+    are float64 with a precision of 64-true, and float32 otherwise: a step changes them too little
+    for bfloat16.
     """
 
     def __init__(self, decay: float) -> None:
         super().__init__(use_buffers=False)
         self.decay = decay
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        super().setup(trainer, pl_module, stage)
+        if self._average_model is not None:
+            dtype = torch.float64 if trainer.precision == "64-true" else torch.float32
+            self._average_model.to(dtype)
 
     @torch.no_grad()
     def on_train_batch_end(
@@ -48,7 +56,8 @@ class Ema(WeightAveraging):
             n = trainer.global_step - 1
             d = min(self.decay, (1 + n) / (10 + n)) if n else 0.0
             means = list[torch.Tensor](self._average_model.parameters())
-            torch._foreach_lerp_(means, [*pl_module.parameters()], 1.0 - d)
+            weights = [p.to(mean.dtype) for p, mean in zip(pl_module.parameters(), means)]
+            torch._foreach_lerp_(means, weights, 1.0 - d)
             self._average_model.n_averaged.fill_(trainer.global_step)
             self._latest_update_step = trainer.global_step
 

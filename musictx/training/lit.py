@@ -84,6 +84,11 @@ class LitMusicTransformer(pl.LightningModule):
     def _has_scaler(self) -> bool:
         return str(self.trainer.precision).startswith("16-mixed")
 
+    def setup(self, stage: str) -> None:
+        """Convert the weights to the precision of the run. Lightning does so only after it has
+        loaded a checkpoint, which would round float64 weights to float32."""
+        self.trainer.strategy.precision_plugin.convert_module(self)
+
     def configure_optimizers(self) -> Any:
         # The fused AdamW unscales gradients itself, which is after clipping and leaves out Muon.
         fused = self.device.type == "cuda" and not self._has_scaler

@@ -137,7 +137,8 @@ def parameter_groups(model: nn.Module, optim: Mapping[str, Any]) -> list[dict[st
         split = 0  # AdamW trains it
         if optim["name"] == "muon" and is_matrix and id(p) not in output_ids:
             split = 3 if name.endswith("qkv.weight") else 1
-        rate = optim["adamw_lr"] * (optim["table_lr"] if is_table else 1.0)
+        rate = optim["adamw_lr"] if optim["name"] == "muon" else 1.0
+        rate *= optim["table_lr"] if is_table else 1.0
         group = {
             "params": [],
             "weight_decay": optim["weight_decay"] if is_matrix else 0.0,

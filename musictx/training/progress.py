@@ -28,6 +28,14 @@ class TrainingTimer(Timer):
         """The key in checkpoints: the former name of this class, so that older runs resume."""
         return "Clock"
 
+    def on_load_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Keep the ``patience`` of the options; EarlyStopping would restore the former one."""
+        for callback in trainer.early_stopping_callbacks:
+            state = checkpoint["callbacks"].get(callback.state_key, {})
+            state["patience"] = callback.patience
+
     def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **options: Any) -> None:
         if ends_step(trainer, batch_idx=args[-1]):
             super().on_train_batch_end(trainer, *args, **options)

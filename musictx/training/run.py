@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import shlex
 import sys
 from pathlib import Path
@@ -28,7 +29,7 @@ from musictx.sampling.primer import NO_PRIMER
 from musictx.sampling.steer import Steering
 from musictx.tokens.tokenizer import Tokenizer
 from musictx.training import checkpoint
-from musictx.training.callbacks import BestCheckpoint, Ema, RunCallback
+from musictx.training.callbacks import BestCheckpoint, Ema, RunCallback, averaged
 from musictx.training.lit import LitMusicTransformer
 from musictx.training.optimizer import optimizer_options
 from musictx.training.progress import Progress, share_done, timer
@@ -119,7 +120,7 @@ class Run:
         except Exception as error:  # Lightning and torch hardly check what is in a checkpoint
             if str(error).startswith("Early stopping conditioned on metric"):
                 raise self._unknown_monitor() from error
-            if resume_from is None or self.stop.steps:
+            if resume_from is None or self.stop.started:
                 raise
             raise _wrong_checkpoint(resume_from, error) from error
 
@@ -136,19 +137,19 @@ class Run:
         bundle.save(self.folder.model, self.model, self.tokenizer, card)
 
     def save_best_model(self) -> None:
-        """Write the model folder from the best checkpoint, or from the last one if there was no
-        validation, and mark the run as finished."""
-        folder = self.folder
-        path = folder.best if folder.best.is_file() else folder.last
-        if path.is_file():
-            state = checkpoint.read(path)["state_dict"]
-            try:
-                self.lit.load_state_dict(state)
-            except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
-                raise _wrong_checkpoint(path, error) from error
-        self.lit.cpu()
-        self.save_model()
-        folder.write_status(
+        """Write the model folder from the best checkpoint, or with the current weights if this run
+        records no best one, and mark the run as finished."""
+        path = self.folder.best
+        with averaged(self.trainer):  # after training the weights are already the averages
+            if self.best()[0] is not None and path.is_file():
+                state = checkpoint.read(path)["state_dict"]
+                try:
+                    self.lit.load_state_dict(state)
+                except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
+                    raise _wrong_checkpoint(path, error) from error
+            self.lit.cpu()
+            self.save_model()
+        self.folder.write_status(
             finished=True,
             step=self.trainer.global_step,
             seconds=timer(self.trainer).time_elapsed(),
@@ -257,6 +258,10 @@ class Run:
         """The windows used in validation, such as "64 of 200 windows of 1024 tokens"."""
         total = len(EvaluationWindows(self.shards, "validation", self.data.window))
         measured = min(self.config.data.validation_windows or total, total)
+        limit, size = self.trainer.limit_val_batches, self.config.data.batch_size
+        size *= self.trainer.world_size  # windows in a batch on all devices
+        batches = limit if isinstance(limit, int) else int(math.ceil(measured / size) * limit)
+        measured = min(measured, batches * size)
         return f"{measured} of {total} windows of {self.data.window} tokens"
 
 

@@ -211,7 +211,7 @@ class RunFolder:
         old_settings, old_fingerprints = self._settings()
         settings = weight_options(config)
         differences = [
-            f"{name} was {old_settings[name]}, now {value}"
+            f"{name.replace('.flags.', '.')} was {old_settings[name]}, now {value}"
             for name, value in settings.items()
             if name not in _length_options(settings)
             and old_settings.get(name, value) != value  # older versions may lack the option

@@ -35,7 +35,7 @@ class StopSignal(pl.Callback):
     def __init__(self) -> None:
         self.received = 0  # number of the signal that this process has received
         self.agreed = 0  # number of the signal for which all processes stop
-        self.steps = 0  # optimizer steps since training was started or resumed
+        self.started = False  # whether a checkpoint, if any, has been restored
         self._handlers: dict[int, Any] = {}  # signal -> its original handler
 
     def __enter__(self) -> StopSignal:
@@ -65,12 +65,12 @@ class StopSignal(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Install the handlers again, since Lightning has replaced that of SIGTERM."""
+        self.started = True
         if not self.received:
             self._install()
 
     def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **options: Any) -> None:
         if ends_step(trainer, batch_idx=args[-1]):
-            self.steps += 1
             self._agree(trainer)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

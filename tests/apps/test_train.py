@@ -119,6 +119,20 @@ def test_without_held_out_pieces_training_ends_with_the_latest_weights(root, tmp
     assert all(torch.equal(p, last["state_dict"][f"model.{n}"]) for n, p in loaded.items())
 
 
+def test_training_continued_without_best_checkpoints_ends_with_the_latest_weights(
+    root, tmp_path, capsys
+):
+    models = set()
+    for steps in (2, 4, 6):
+        more = [f"trainer.max_steps={steps}", "trainer.limit_val_batches=1"]
+        settings = config(root, tmp_path, *more)
+        if steps > 2:
+            settings.callbacks = settings.callbacks | {"best": None} if steps == 4 else {}
+        models.add((train.run(settings).model / "model.safetensors").read_bytes())
+    assert len(models) == 3
+    assert "(2 of 10 windows" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [
@@ -167,7 +181,7 @@ def test_a_trial_says_so_and_leaves_no_folder(root, tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_checkpoint_that_does_not_fit_is_one_sentence(root, tmp_path):
+def test_a_checkpoint_that_does_not_fit_is_one_sentence(root, tmp_path, monkeypatch):
     train.run(config(root, tmp_path, "trainer.max_steps=2"))
     files = {path: path.read_bytes() for path in tmp_path.glob("*.ckpt")}
     for damage, reason in (
@@ -187,6 +201,9 @@ def test_a_checkpoint_that_does_not_fit_is_one_sentence(root, tmp_path):
         path.write_bytes(content if path.name == "last.ckpt" else b"")
     with pytest.raises(UserError, match=rf"^{tmp_path}/best\.ckpt: not a checkpoint"):
         train.run(config(root, tmp_path, "trainer.max_steps=2"))
+    monkeypatch.setattr("musictx.training.lit.LitMusicTransformer.training_step", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):  # not an error of the checkpoint
+        train.run(config(root, tmp_path, "trainer.max_steps=4"))
 
 
 def test_the_learning_rate_follows_the_width_unless_it_is_given(root):

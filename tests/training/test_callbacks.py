@@ -67,6 +67,13 @@ def test_the_best_checkpoint_is_the_best_even_if_it_was_before_a_stop(moved, tmp
     assert {p.name for p in folder.iterdir()} == {"last.ckpt", "best.ckpt"}
 
 
+def test_a_resumed_run_has_the_patience_of_its_options(tmp_path):
+    for patience, path in ((1, None), (3, tmp_path / "last.ckpt")):
+        stop = pl.callbacks.EarlyStopping("val/loss", patience=patience)
+        fit(fake_training(), folder=tmp_path, callbacks=[stop, *checkpoints()], ckpt_path=path)
+    assert stop.patience == 3
+
+
 def test_between_rare_validations_the_clock_makes_checkpoints(tmp_path):
     steps, path = [], tmp_path / "last.ckpt"
 

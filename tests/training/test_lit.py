@@ -104,7 +104,8 @@ def test_validation_is_the_sum_of_nats_over_all_targets_not_a_mean_of_batches(em
     assert loss(trainer) != pytest.approx(mean_of_batches, rel=1e-4)
 
 
-def test_the_average_is_short_at_first_and_then_as_long_as_asked():
+@pytest.mark.parametrize("precision", ["32-true", "64-true", "bf16-true"])
+def test_the_average_is_short_at_first_and_then_as_long_as_asked(precision):
     weights, averages = [], []
 
     class Look(LitMusicTransformer):
@@ -115,7 +116,7 @@ def test_the_average_is_short_at_first_and_then_as_long_as_asked():
                 averages.append(self.model.hidden.weight.detach().clone())
             assert torch.equal(self.model.hidden.weight, weights[-1])
 
-    fit(fake_training(kind=Look), callbacks=[Ema(0.3)])
+    fit(fake_training(kind=Look), callbacks=[Ema(0.3)], precision=precision)
     expected = weights[0]
     for n, (weight, average) in enumerate(zip(weights, averages)):
         decay = min(0.3, (1 + n) / (10 + n)) if n else 0.0
@@ -154,6 +155,14 @@ def test_the_rate_in_the_optimizer_follows_the_schedule_and_that_of_a_longer_run
     assert whole.rates == pytest.approx([1e-2 * s for s in shares])
     fit(part, max_steps=5, ckpt_path=tmp_path / "x.ckpt")
     assert part.rates == pytest.approx([1e-2 * (0.5 + 0.5 * math.cos(math.pi * 3 / 4))])
+
+
+def test_a_resumed_run_in_float64_has_the_same_weights(tmp_path):
+    path, runs = tmp_path / "x.ckpt", [fake_training(schedule="constant") for _ in range(3)]
+    fit(runs[0], max_steps=2, precision="64-true").save_checkpoint(path)
+    for training, source in zip(runs[1:], (path, None)):
+        fit(training, max_steps=4, precision="64-true", ckpt_path=source)
+    assert all(map(torch.equal, runs[1].parameters(), runs[2].parameters()))
 
 
 class Exploding(FakeModel):

@@ -32,6 +32,7 @@ def test_each_parameter_is_in_one_group_by_what_it_is(muon, tied):
     net = network(12, layers=2, tied=tied, features=[intervals], position=position)
     net.blocks[1].attention.out.weight.requires_grad_(False)  # what is frozen rests
     more = {"name": "muon" if muon else "adamw", "adamw_lr": 0.5, "table_lr": 4.0}
+    share = 0.5 if muon else 1.0
     groups = parameter_groups(net, options(lr=1.0, **more))
     group_of = {id(p): group for group in groups for p in group["params"]}
     assert len(group_of) == sum(len(group["params"]) for group in groups)
@@ -44,7 +45,7 @@ def test_each_parameter_is_in_one_group_by_what_it_is(muon, tied):
             assert group["weight_decay"] == (0.1 if name in maps else 0.0), name
             assert (group["muon"], bool(group["split"])) == (is_muons, is_muons), name
             assert group["split"] in (0, 3 if name.endswith("qkv.weight") else 1), name
-            assert group["lr"] == (1.0 if is_muons else 2.0 if table else 0.5), name
+            assert group["lr"] == (1.0 if is_muons else share * (4.0 if table else 1.0)), name
     assert not group_of
     assert len(parameter_groups(net, options())) == 2, "as ever where nothing is asked"
 

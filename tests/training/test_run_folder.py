@@ -52,8 +52,11 @@ def test_a_run_with_other_settings_is_refused_by_their_names(tmp_path):
     begin(tmp_path / "run", config())
     (tmp_path / "run" / "last.ckpt").touch()
     begin(tmp_path / "run", config(20))
-    with pytest.raises(UserError, match=r"optim\.lr was 0\.001, now 0\.002.*another out="):
-        begin(tmp_path / "run", config(lr=2e-3))
+    other = config(lr=2e-3)
+    other.trainer.flags["limit_val_batches"] = 1
+    names = r"optim\.lr was 0\.001, now 0\.002; trainer\.limit_val_batches was None, now 1\)"
+    with pytest.raises(UserError, match=names + ".*another out="):
+        begin(tmp_path / "run", other)
     with pytest.raises(UserError, match="its vocabulary is different"):
         begin(tmp_path / "run", config(), MADE_OF | {"vocabulary": "v1"})
 

@@ -66,6 +66,9 @@ def test_flags_that_are_passed_on_are_typed_as_the_others():
     given = dict.fromkeys(LIGHTNING_FLAGS, 7) | {"fast_dev_run": 1}
     made = compose([f"trainer.{name}={value}" for name, value in given.items()]).trainer
     assert made == trainer_options(**given)
+    for limit in ("limit_train_batches", "overfit_batches"):  # epochs that end are steps
+        made = trainer_options(**{limit: 4}, max_epochs=3, accumulate_grad_batches=2)
+        assert (made.max_steps, made.flags["max_epochs"]) == (6, -1)
 
 
 @pytest.mark.parametrize(
