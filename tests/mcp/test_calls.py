@@ -149,9 +149,7 @@ def test_each_tool_describes_its_results_and_prints_nothing(tiny, tmp_path, caps
     assert capsys.readouterr().out == ""
 
 
-def test_files_are_read_once_and_in_a_separate_process_and_damage_is_reported(
-    tiny, tmp_path, monkeypatch
-):
+def test_a_separate_process_reads_files_once_and_reports_damage(tiny, tmp_path, monkeypatch):
     recorded = []
 
     def record(function, *arguments, limits):
