@@ -33,9 +33,11 @@ CHORD_SUFFIXES = (".cho", ".chordpro", ".chopro", ".crd", ".pro", ".txt", ".html
 #: Endings of recordings, which cannot be read.
 AUDIO_SUFFIXES = (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aif", ".aiff", ".wma")
 
-#: Called by :func:`read` as ``call(function, *arguments)``, runs the function that reads a file. It
-#: can be replaced by one that uses another process; then ``repairs`` may be lost.
-CALL: ContextVar[Callable[..., Score]] = ContextVar("call", default=lambda read, *args: read(*args))
+#: How :func:`read` calls the function that reads a file: ``CALL.get()(function, *arguments)``. It
+#: can be set to a function that uses another process.
+CALL: ContextVar[Callable[..., tuple[Score, Counter[str]]]] = ContextVar(
+    "call", default=lambda read, *arguments: read(*arguments)
+)
 
 
 def read(
@@ -48,9 +50,9 @@ def read(
     """Read a :class:`Score` from a file, its bytes, or an object of another library.
 
     source   the path of a MIDI file (.mid, .midi, .kar, .rmi), of a MusicXML file (.musicxml, .xml,
-             .mxl) or of a chord sheet (ChordPro, iReal Pro, ``| C | Am7 |``; its Score has no
-             notes); the bytes of such a file, or a file object; a ``mido.MidiFile``, a
-             ``pretty_midi.PrettyMIDI`` or a Score
+             .mxl) or of a chord sheet (ChordPro, iReal Pro, ``| C | Am7 |``), which is read as a
+             Score with markers but no notes; the bytes of such a file, or a file object; a
+             ``mido.MidiFile``, a ``pretty_midi.PrettyMIDI`` or a Score
     limits   limits of memory and time for one file; ``None``: ``Limits()``
     repairs  a Counter to which this function adds the repairs of a damaged MIDI file (see
              :func:`musictx.midi.read`), and notation that is not played as written
@@ -71,7 +73,10 @@ def read(
     if isinstance(source, Score):
         return source
     if isinstance(source, (str, os.PathLike)):
-        return CALL.get()(_read_file, Path(source), limits, repairs, repeats)
+        score, new_repairs = CALL.get()(_read_file, Path(source), limits, repeats)
+        if repairs is not None:
+            repairs.update(new_repairs)
+        return score
     if callable(getattr(source, "read", None)):
         source = _read_all(source, limits)
     if isinstance(source, (bytes, bytearray, memoryview)):
@@ -82,7 +87,7 @@ def read(
         out = io.BytesIO()
         try:
             source.save(file=out) if is_mido else source.write(out)
-        except Exception as error:  # the libraries raise many kinds
+        except Exception as error:  # these libraries raise all kinds of exceptions
             name, why = type(source).__name__, reason(error)
             raise UserError(f"read: {name}: cannot be converted to MIDI ({why})") from None
         return _parse(out.getvalue(), None, limits, repairs, repeats)
@@ -108,7 +113,7 @@ def _parse(
     name = path.name.lower() if path else ""
     try:
         if data[:4] not in (b"MThd", b"RIFF"):  # other readers are imported only if necessary
-            is_xml = looks_like_xml(data)
+            is_xml = looks_like_musicxml(data)
             is_ireal = b"irealb" in data and b"<score-" not in data
             if "chords" in registry.READERS and (is_ireal or not is_xml):
                 sheets = registry.load(registry.READERS["chords"])
@@ -133,7 +138,8 @@ def _musicxml() -> Any:
 
 
 def has_notation(score: Score) -> bool:
-    """Whether ``score`` is on a grid of beats, so that :func:`write` can write it as notation."""
+    """Whether :func:`write` can write ``score`` as notation: if it is on a grid of beats, and the
+    optional component is installed."""
     return "notation" in registry.READERS and bool(_musicxml().has_notation(score))
 
 
@@ -144,7 +150,8 @@ def _read_all(file: Any, limits: Limits) -> bytes:
     megabytes = max(limits.midi_mb, limits.xml_mb)
     max_bytes, data = megabytes * 1_000_000, bytearray()
     try:
-        while part := file.read(max_bytes + 1 - len(data)):  # a pipe may return less than that
+        # A pipe may return fewer bytes; read(0) returns none.
+        while part := file.read(max_bytes + 1 - len(data)):
             data += part
     except (OSError, ValueError, TypeError) as error:
         raise ReadError(f"the file: cannot be read ({error})", "cannot be opened") from None
@@ -153,20 +160,22 @@ def _read_all(file: Any, limits: Limits) -> bytes:
     return bytes(data)
 
 
-def _read_file(path: Path, limits: Limits, repairs: Counter | None, repeats: bool) -> Score:
+def _read_file(path: Path, limits: Limits, repeats: bool) -> tuple[Score, Counter[str]]:
+    """Return the Score in a file and its repairs, also if another process reads it."""
     path = Path(os.path.expanduser(path))
     is_xml = path.name.lower().endswith(XML_SUFFIXES)
-    with suppress(OSError):  # read_bytes raises it
+    with suppress(OSError):  # read_bytes below raises the same error
         if not is_xml and path.is_file():
             with path.open("rb") as file:
-                is_xml = looks_like_xml(file.read(64))
+                is_xml = looks_like_musicxml(file.read(64))
     limit = "xml_mb" if is_xml else "midi_mb"
     data = read_bytes(path, getattr(limits, limit), f"limits.{limit}")
-    return _parse(data, path, limits, repairs, repeats)
+    repairs: Counter[str] = Counter()
+    return _parse(data, path, limits, repairs, repeats), repairs
 
 
-def looks_like_xml(data: bytes) -> bool:
-    """Whether ``data`` begins like an XML document, in UTF-8 or UTF-16, or like a zip file."""
+def looks_like_musicxml(data: bytes) -> bool:
+    """Whether ``data`` begins like an XML document, in UTF-8 or UTF-16, or a zip file (.mxl)."""
     if data[:4] == b"PK\x03\x04":
         return True
     return data[:64].lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")[:1] == b"<"
@@ -176,14 +185,15 @@ def to_bytes(score: Any, suffix: str = ".mid") -> bytes:
     """Convert a Score, or a generated Sample, to the bytes of a file with the ending ``suffix``:
     .mid, .midi, .musicxml or .xml. Raises :class:`UserError` for any other. ::
 
-        musictx.read(io.BytesIO(musictx.to_bytes(score)))
+        musictx.read(musictx.to_bytes(score))
     """
     score = _as_score(score, "to_bytes")
-    if str(suffix) in MIDI_OUTPUTS:
+    ending = str(suffix).lower()
+    if ending in MIDI_OUTPUTS:
         from musictx import midi
 
         return midi.to_bytes(score)
-    if str(suffix) in XML_OUTPUTS:
+    if ending in XML_OUTPUTS:
         return _musicxml().to_bytes(score)
     raise UserError(f"suffix={shown(repr(suffix))}: expected .mid, .midi, .musicxml or .xml")
 
@@ -201,7 +211,8 @@ def write(score: Any, path: str | Path) -> Path:
 
     .mid, .midi      a MIDI file (:func:`musictx.midi.to_bytes`)
     .musicxml, .xml  notation, for music on a grid of beats (:func:`musictx.musicxml.to_bytes`)
-    .wav, .png       audio; a piano roll (both from the optional component ``musictx/render``)
+    .wav             audio (from the optional component ``musictx/render``, as is .png)
+    .png             a piano roll
 
     The file is written atomically. Raises :class:`UserError` for any other ending, and if ``score``
     is not music. ::
@@ -242,7 +253,7 @@ def find_music(folder: str | Path) -> list[Path]:
     folder = Path(folder)
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
-        raise UserError(f"{folder} {what}: expected a folder with MIDI files")
+        raise UserError(f"{folder} {what}: expected a folder of music")
     return sorted(Path(file.path) for file in walk(folder, SUFFIXES))
 
 

@@ -14,8 +14,8 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from functools import reduce
 from math import inf
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from musictx.config.values import convert, expand_home, parse_brackets, types_of
 from musictx.errors import ConfigError, shown
 from musictx.files import check_writable
 
-#: A text in quotes.
+#: Quoted text.
 QUOTED = re.compile(r"\A(['\"])(.*)\1\Z", re.DOTALL)
 
 
@@ -46,23 +46,25 @@ def make_config(
     command line.
 
     Raises :class:`ConfigError` naming the option for a wrong name or value, and for the options
-    ``without``, which the caller does not offer.
+    ``without``, which this caller does not offer, although the command does.
     """
     values: dict[str, Any] = {}
+    # The value of a free-form option is a dict of any entries, such as tokenizer.params.
     free, fields = free_form(command), options_of(command)
     group_names = {option.rpartition(".")[0] for option in fields} - {"", *free}
     for name in options:
         if name.partition(".")[0] in without:
-            raise ConfigError(f"{name}: no such option here, only of musictx {command}")
+            raise ConfigError(f"{name}: not available here, only in musictx {command}")
     # Groups come first, so that single options override their entries.
     settings = sorted(options.items(), key=lambda item: item[0] not in group_names)
     while settings:
         name, value = settings.pop(0)
+        # ``model`` is a group if its value has entries, else short for ``model.path``.
         has_entries = isinstance(value, Mapping | checks.CheckedOptions)
         option = name if has_entries and name in group_names else full_name(command, name)
         if option in group_names:
             entries = _entries(command, option, value, folders).items()
-            settings = [*((f"{option}.{entry}", inner) for entry, inner in entries), *settings]
+            settings = [*((f"{option}.{entry}", item) for entry, item in entries), *settings]
             continue
         if outer := next((o for o in free if option.startswith(f"{o}.")), None):
             option, name, value = outer, outer, {option.removeprefix(f"{outer}."): value}
@@ -77,10 +79,11 @@ def make_config(
 
 
 def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
-    """Return the ``words`` of a command line as {name: text}, for :func:`make_config`.
+    """Return the ``words`` of a command line as {name: value}, for :func:`make_config`.
 
     Each word is ``name=value`` or the name of a file or folder; :class:`ConfigError` is raised for
-    any other. A value may be in quotes; ``null`` without quotes is None.
+    any other. A value is text, which may be in quotes, or ``None`` for ``null`` without quotes; for
+    an entry of a free-form option it is a YAML value, for file names a list.
     """
     options: dict[str, Any] = {}
     files: list[str] = []
@@ -89,15 +92,16 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
         name, equals, text = word.partition("=")
         if positional and is_file(command, word):
             files.append(word)
-        elif not equals:
+            continue
+        if not equals:
             raise ConfigError(
                 f"{shown(word)}: expected name=value; musictx {command} --help lists the options"
             )
-        elif (full := full_name(command, name)) not in free and is_option_or_part(full, free):
+        # The last word counts, even if an earlier one sets the option by another name.
+        options.pop(name, None)
+        if (full := full_name(command, name)) not in free and is_option_or_part(full, free):
             options[name] = _yaml(name, text)
         else:
-            # The last word counts, even if an earlier one sets the option by another name.
-            options.pop(name, None)
             options[name] = None if text == "null" else QUOTED.sub(r"\2", text)
     if not files:
         return options
@@ -122,7 +126,7 @@ def is_file(command: str, word: str, more: Collection[str] = ()) -> bool:
     """Whether a word of a command line names a file or folder, and not an option of ``command`` or
     one of the options ``more``. A word with "=" is a file only if it exists."""
     name, equals, _ = word.partition("=")
-    name = full_name(command, name.lstrip("+~"))
+    name = full_name(command, name.lstrip("+~"))  # prefixes of Hydra
     names = [*options_of(command), *groups(command), *more]
     is_option = bool(equals) and is_option_or_part(name, names)
     return not is_option and (not equals or os.path.exists(expand_home(word)))
@@ -134,21 +138,27 @@ def words(command: str, config: Any) -> list[str]:
     defaults, fields = type(config)(), options_of(command)
     files, options = [], []
     for name, field in fields.items():
-        value, default = (reduce(getattr, name.split("."), root) for root in (config, defaults))
-        if value == default or checks.has_parts(field):  # the parts are among the fields
+        value = attrgetter(name)(config)
+        if value == attrgetter(name)(defaults) or checks.has_parts(
+            field
+        ):  # the parts are among the fields
             continue
         if name == COMMANDS[command].positional:
             files = value if isinstance(value, list) else [value]
             continue
         short = name.removeprefix("sampling.")
-        word = checks.cli_name(name, field) if short in fields else short
-        options.append(f"{'model' if name == 'model.path' else word}={_as_typed(value)}")
+        if name == "model.path":
+            short = "model"
+        elif short in fields:  # ``name`` has no shorter form, but may have an alias
+            short = checks.cli_name(name, field)
+        options.append(f"{short}={_as_typed(value)}")
     return [*files, *options]
 
 
 def full_name(command: str, name: str) -> str:
-    """Return the dotted name of an option or entry from a short one, such as ``key``, ``model``,
-    ``from`` or ``temperatures.note_on``. An unknown ``name`` is returned unchanged."""
+    """Return the dotted name of an option, or of an entry of a dict option, from a short one, such
+    as ``key``, ``model``, ``from`` or ``temperatures.note_on``. An unknown ``name`` is returned
+    unchanged."""
     fields = options_of(command)
     name = COMMANDS[command].aliases().get(name, name)
     if name == "model" and "model.path" in fields:
@@ -203,8 +213,8 @@ def _similar_by_help(command: str, typed: Sequence[str]) -> list[str]:
 
 def check_path(name: str, field: dataclasses.Field, value: Any) -> None:
     """Check ``value`` if the option ``name`` is a path. Raises :class:`ConfigError` for an input
-    that is no file, folder, or example or model that comes with musictx, and :class:`UserError`
-    for a new file that cannot be written."""
+    that does not exist and is not the name of an included example or model, and
+    :class:`UserError` for a new file that cannot be written."""
     kind = field.metadata["path"]
     if kind == "out" and value is not None and not os.path.exists(value):
         check_writable(value, name)  # for existing files, the command checks it
@@ -253,12 +263,13 @@ def _assemble(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:
 
 
 def _yaml(name: str, text: str) -> Any:
+    """Parse ``text``, the value of the option ``name``, as YAML."""
     import yaml
 
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError):
-        raise ConfigError(f"{name}={shown(text)}: expected a value of YAML") from None
+        raise ConfigError(f"{name}={shown(text)}: expected a YAML value") from None
 
 
 def _as_typed(value: Any) -> str:

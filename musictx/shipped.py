@@ -1,4 +1,4 @@
-"""Find model folders: by path, the newest in ``runs``, or the models that are included in musictx
+"""Find a model folder: by its path, as the newest in ``runs``, or among those included in musictx
 and its optional components. Also find the included examples of music."""
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from musictx.errors import UserError, shown
 from musictx.files import read_json
 from musictx.folders import MODEL_FILES, missing_files
 
-#: For error messages.
-CONTENTS = "a model folder has " + ", ".join(MODEL_FILES) + " and is written by musictx train"
+#: What a model folder is, for error messages.
+MODEL_FOLDER_HELP = (
+    "a model folder has " + ", ".join(MODEL_FILES) + " and is written by musictx train"
+)
 _HERE = Path(__file__).resolve().parent
-#: The included models for new music and performances, and for music that follows a beat grid.
-DEFAULT, SONG_MODEL = "piano", "song"
+#: The included model for new music and performances.
+DEFAULT = "piano"
+#: The included model for music that follows a beat grid.
+SONG_MODEL = "song"
 #: Models whose weights and generated music are under CC BY-NC-SA 4.0.
 NON_COMMERCIAL = ("piano",)
 #: The examples that are openings to continue; the others are melodies.
@@ -23,21 +27,23 @@ OPENINGS = ("mozart_k545",)
 
 
 def is_model(folder: Path) -> bool:
-    """Whether ``folder`` looks like a model folder, complete or not."""
+    """Whether ``folder`` has a config.json, as a model folder does, complete or not."""
     return (folder / "config.json").is_file()
 
 
 def models() -> dict[str, Path]:
-    """Return the included models, sorted: name -> model folder."""
+    """Return the included models, sorted by path: name -> model folder."""
     roots = [_HERE / "models", *registry.MODELS]
     folders = [folder for root in roots for folder in root.glob("*")]
     return {p.name: p for p in sorted(folders) if is_model(p)}
 
 
 def default_model(tokenizer: str | None = None, *, in_bars: bool = False) -> Path | None:
-    """Return the folder of the included model to use: the first with this ``tokenizer``; without
-    ``tokenizer``, :data:`SONG_MODEL` for music ``in_bars``, else :data:`DEFAULT`, else the first of
-    all. ``None`` if there is none."""
+    """Return the folder of the included model to use; ``None`` if there is none.
+
+    With ``tokenizer``, it is the first model with this tokenizer. Without, it is the first of these
+    that is included: :data:`SONG_MODEL` (only if ``in_bars``), :data:`DEFAULT`, any model.
+    """
     included = models()
     if tokenizer is not None:
         included = {k: path for k, path in included.items() if _tokenizer(path) == tokenizer}
@@ -50,8 +56,8 @@ def default_model(tokenizer: str | None = None, *, in_bars: bool = False) -> Pat
 
 def examples() -> dict[str, Path]:
     """Return the examples: name -> MIDI file. They are in the public domain and were entered by
-    hand: Beethoven, Symphony No. 9 (1824), last movement; three French songs of the 18th century;
-    Mozart, Sonata K. 545 (1788), bars 1 to 4, with slightly free timing."""
+    hand: the Ode to Joy from Beethoven, Symphony No. 9 (1824); three French songs of the 18th
+    century; Mozart, Sonata K. 545 (1788), bars 1 to 4, with slightly free timing."""
     return {p.stem: p for p in sorted((_HERE / "examples").glob("*.mid"))}
 
 
@@ -68,22 +74,22 @@ def locate(folder: str | Path) -> Path:
 
     Raises ``UserError`` if there is none, or if it is incomplete.
     """
-    name, folder = str(folder), Path(os.path.expanduser(folder))
+    name, folder, included = str(folder), Path(os.path.expanduser(folder)), models()
     if name.startswith("hf:"):
         from musictx import hub
 
         folder = hub.fetch(name)
-    elif name in (included := models()) and not (is_model(folder) or is_model(folder / "model")):
+    elif name in included and not (is_model(folder) or is_model(folder / "model")):
         folder = included[name]  # a folder of music may have this name, too
     elif not os.path.isdir(folder):  # os.path, unlike Path, returns False for impossible names
         raise UserError(
-            f"{shown(folder)}: no such model folder ({CONTENTS}), nor an included model "
+            f"{shown(folder)}: no such model folder ({MODEL_FOLDER_HELP}), nor an included model "
             f"({', '.join(included) or 'none'})"
         )
     if not is_model(folder) and is_model(folder / "model"):
         folder = folder / "model"
     if absent := missing_files(os.listdir(folder)):
-        raise UserError(f"{folder}: {' and '.join(absent)} missing; {CONTENTS}")
+        raise UserError(f"{folder}: {' and '.join(absent)} missing; {MODEL_FOLDER_HELP}")
     return folder
 
 
@@ -109,8 +115,8 @@ def find_latest(
     root: str | Path = "runs", *, tokenizer: str | None = None, in_bars: bool = False
 ) -> Path:
     """Return the newest complete model folder ``root/*/model``; if there is none, the
-    :func:`default_model`. With ``tokenizer``, only models with this tokenizer are considered.
-    Raises ``UserError`` if there is no model at all."""
+    :func:`default_model`, to which ``in_bars`` is passed. With ``tokenizer``, only models with this
+    tokenizer are considered. Raises ``UserError`` if there is no model at all."""
     trained = [
         config
         for config in Path(root).glob("*/model/config.json")
@@ -124,8 +130,8 @@ def find_latest(
         kind = f" of {tokenizer} tokens" if tokenizer else ""
         option = f" tokenizer={tokenizer}" if tokenizer else ""
         raise UserError(
-            f"model.path: no trained model{kind} under {root}/; train one with "
-            f"'musictx train corpus.path=DIR{option}' or give model.path=FOLDER"
+            f"model: no trained model{kind} under {root}/; train one with "
+            f"'musictx train corpus.path=DIR{option}' or give model=FOLDER"
         )
     return included
 

@@ -314,7 +314,7 @@ def test_positions_and_corpora_of_a_model_folder_may_not_import_code(folder, tmp
         change(folder / "config.json", lambda c, p=position: c["model"].update(position=p))
         assert_refused(folder, "config.json", "position")
     with pytest.raises(UserError, match=r"corpus\.name=stranger"):
-        app.corpus_of({"name": "stranger"})
+        app.corpus_from_card({"name": "stranger"})
     assert not (tmp_path / "imported").exists()
 
 

@@ -145,7 +145,7 @@ def test_bytes_and_file_objects_are_read_and_written_as_files_are(tmp_path):
         assert musictx.read(io.BytesIO(data)) == musictx.read(path)
         with path.open("rb") as file:
             assert musictx.read(file) == musictx.read(path)
-    assert musictx.read(bytearray(musictx.to_bytes(ONE))) == ONE
+    assert musictx.read(bytearray(musictx.to_bytes(ONE, ".MID"))) == ONE
     assert musictx.read(Trickle(musictx.to_bytes(ONE))) == ONE
     pretty = ONE.to_pretty_midi()
     for pitch in (128, 60.0):

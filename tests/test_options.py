@@ -196,7 +196,7 @@ def test_misspelt_options_and_names_of_other_programs_get_a_suggestion(command, 
     assert "infill; it is an option of musictx accompany; mus" in unknown_option("infill", "add")
 
 
-HALF = {**SamplingConfig().temperatures, "note_on": 0.5}
+HALF, NOTE_ON = {**SamplingConfig().temperatures, "note_on": 0.5}, "temperatures.note_on"
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ HALF = {**SamplingConfig().temperatures, "note_on": 0.5}
         (["register=any", "polyphony=3"], {"register": 0.0, "polyphony": 3.0}),
         (["sampling.temperatures={note_on:0.5,'x:y': 2}"], {"temperatures": HALF | {"x:y": 2.0}}),
         (["sampling.temperatures.note_on=0.5"], {"temperatures": HALF}),
-        (["temperatures.note_on=0.5"], {"temperatures": HALF}),
+        ([f"{NOTE_ON}=9", f"sampling.{NOTE_ON}=2", f"{NOTE_ON}=0.5"], {"temperatures": HALF}),
         (["sampling.temperature=2", "sampling=safe"], {"temperature": 2.0, "top_p": 0.9}),
         (["limits={notes: 5}", "limits.tracks=2"], {"limits": Limits(notes=5, tracks=2)}),
     ],

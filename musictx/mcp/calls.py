@@ -1,7 +1,9 @@
-"""Executes calls of tools: converts arguments to options, runs the command, describes results."""
+"""Execute tool calls: convert arguments to options, run the command, describe the results."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import shlex
 import threading
@@ -28,7 +30,7 @@ from musictx.options import make_config, words
 from musictx.progress import LISTENER, Listener
 from musictx.registry import load
 
-#: Limits for render, which takes some minutes for an hour of dense music.
+#: Limits for render in a worker process; it takes some minutes for an hour of dense music.
 RENDERING = Limits(read_seconds=900)
 #: Only one call composes at a time, since composing uses all cores.
 _BUSY = threading.Lock()
@@ -38,8 +40,8 @@ def config_of(name: str, arguments: Mapping[str, Any], places: Places, device: s
     """Convert the ``arguments`` of a call of the tool ``name`` to the options of its command, with
     absolute paths and a seed. Raises ``UserError`` for an invalid argument.
 
-    Without music, or if the command has tokens of its own, the model is the default of the command
-    line. Otherwise the command itself chooses a model by the music, and names it in a notice."""
+    The default model is chosen here if that needs no music: for a new piece, and for a command that
+    needs one tokenizer. Otherwise the command chooses it by the music, and names it in a notice."""
     tool = TOOLS[name]
     options = {option: value for option, value in arguments.items() if value is not None}
     _check_names(name, options)
@@ -48,8 +50,9 @@ def config_of(name: str, arguments: Mapping[str, Any], places: Places, device: s
         options[str(tool.music)] = places.save_music(tool.base64_option, text)
     if name != "render":
         options = {"seed": fresh_seed(), "device": device} | options
-    for option in {*ENDINGS, "model"} & {*options}:
-        options[option] = _absolute(option, options[option], places)
+    for option in [*ENDINGS, "model"]:
+        if option in options:
+            options[option] = _absolute(option, options[option], places)
     options["out"] = places.output_path(_text("out", options.get("out", "")))
     config = make_config(tool.command, options)
     needs_model = name != "render" and config.model.path is None
@@ -84,7 +87,8 @@ def _absolute(option: str, value: Any, places: Places) -> Any:
     if isinstance(value, list):
         return [places.input_path(option, _text(option, file)) for file in value]
     text = _text(option, value)
-    path = expand_home(text)  # of a chord sheet, it may be too long for Path.is_file
+    path = expand_home(text)
+    # ``chords`` may be a chart itself, such as "| C | F |", which may be too long for a path.
     if option == "chords" and Path(path).suffix.lower() not in ENDINGS[option]:
         return places.input_path(option, text) if os.path.isfile(path) else text
     return places.input_path(option, text)
@@ -100,7 +104,7 @@ def perform(command: str, config: Any, progress: Listener) -> dict[str, Any]:
     """Run the command with ``config``, and return the answer: files, a description of the music,
     the command line, and notices. Raises ``UserError`` as the command line does.
 
-    ``progress(step, done, total)`` is called often; an exception that it raises stops the work."""
+    ``progress(step, done, total)`` is called often; it raises an exception to cancel the call."""
     notices: list[str] = []
     module, _, _ = COMMANDS[command].run.partition(":")
     results = load(f"{module}:results")
@@ -110,21 +114,27 @@ def perform(command: str, config: Any, progress: Listener) -> dict[str, Any]:
         formats.CALL.set(partial(run_isolated, limits=ServerLimits()))
         progress(command, 0.0, None)
         if command == "render":
-            return run_isolated(_run_to_list, results, config, limits=RENDERING)
+            paths, lines = run_isolated(_run_to_list, results, config, limits=RENDERING)
+            notices.extend(lines)
+            return paths
         return list(results(config, notices.append))
 
     with _BUSY:
         items = copy_context().run(run)
-    line = shlex.join(["musictx", command, *words(command, config)])
+    answer: dict[str, Any] = {}
     if command == "render":
-        return {"files": [str(path) for path in items], "command": line}
-    answer: dict[str, Any] = {"pieces": [_piece(result) for result in items], "command": line}
+        answer["files"] = [str(path) for path in items]
+    else:
+        answer["pieces"] = [_piece(result) for result in items]
+    answer["command"] = shlex.join(["musictx", command, *words(command, config)])
     return answer | ({"notices": notices} if notices else {})
 
 
-def _run_to_list(function: Callable[..., Iterable[Any]], config: Any) -> list[Any]:
-    """Return ``function(config)`` as a list: generators cannot be sent between processes."""
-    return list(function(config))
+def _run_to_list(function: Callable[..., Iterable[Any]], config: Any) -> tuple[list, list[str]]:
+    """Return ``function(config)`` as a list, since generators cannot be sent between processes, and
+    the lines that it prints: only the protocol may write to stdout."""
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        return list(function(config)), output.getvalue().splitlines()
 
 
 def _piece(result: Result) -> dict[str, Any]:
@@ -140,7 +150,9 @@ def _piece(result: Result) -> dict[str, Any]:
 def description(score: Score) -> dict[str, Any]:
     """Describe ``score`` as JSON. Without pitched notes, the key and the range are ``None``."""
     notes = score.notes[~score.notes["drum"]]
-    steps = np.maximum((notes["end"] - notes["start"]) * 16, 1).astype(int)  # of 1/16 s
+    steps = np.maximum((notes["end"] - notes["start"]) * 16, 1).astype(
+        int
+    )  # in sixteenths of a second
     key = keys.estimate(np.repeat(notes["pitch"].astype(int), steps)[:, None])
     names = [score.names.get(t, "") for t in sorted(set(score.notes["track"].tolist()))]
     return {

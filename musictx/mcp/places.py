@@ -82,7 +82,7 @@ class Places:
         except UserError as error:
             raise UserError(f"{option}: {error}") from None
         xml_suffix = ".mxl" if content[:2] == b"PK" else ".musicxml"
-        suffix = xml_suffix if formats.looks_like_xml(content) else ".mid"
+        suffix = xml_suffix if formats.looks_like_musicxml(content) else ".mid"
         path = self.out / "given" / f"{hashlib.sha256(content).hexdigest()[:12]}{suffix}"
         if not path.exists():
             files.check_writable(path.parent, "out")

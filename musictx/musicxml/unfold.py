@@ -45,7 +45,7 @@ def barline_signs(item: ET.Element, position: int) -> Iterator[tuple[float, str,
             times = int(parse_number(child.get("times", ""), default=2))
             yield tick, "backward", max(times, 1)
             if child.get("after-jump") == "yes":
-                yield tick, "again", True
+                yield tick, "after_jump", True
         elif child.tag == "ending" and child.get("type") == "start":
             yield tick, "bracket", _numbers(child.get("number", ""))
         elif child.tag == "ending":

@@ -3,13 +3,15 @@
 A track becomes a part. Overlapping notes are written in several voices. A note that crosses a bar
 line, or whose length is no note value, is written as several tied notes. Bars follow the meter
 marks; a bar that the next mark cuts short has the attribute ``implicit``. Markers that name chords
-become chord symbols of the first part. Dynamics, articulations, pedals and names of instruments are
-not written.
+become chord symbols of the first part. Metronome marks count quarter notes. Beams, brackets over
+triplets, dynamics, articulations, pedals and names of instruments are not written, and all drums of
+a part are in one place on the staff.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import xml.etree.ElementTree as ET
 from bisect import bisect_left
 from collections import defaultdict, deque
@@ -27,10 +29,10 @@ from musictx.musicxml.harmony import write_harmony
 from musictx.musicxml.lengths import DIVISIONS, quantise, ticks
 from musictx.notes import Score
 
-#: Music can be written if it is on a grid of one of these numbers of lines a quarter note: the grid
-#: of ``lengths.py``, sixteenths, or triplets (:meth:`musictx.beats.Beats.on_grid`).
-_LINES = (DIVISIONS, 4, 3)
-#: The maximal number of notes (divided at bar lines), rests and marks of all parts.
+#: Lines a quarter note of the grids of music that can be written (:meth:`.Beats.on_grid`): that of
+#: ``lengths.py``, sixteenths, or triplets.
+_GRIDS = (DIVISIONS, 4, 3)
+#: The maximal number of tied notes, rests and marks of all parts.
 MOST = 500_000
 #: The longest note value, ticks.
 LONGEST_VALUE = 96
@@ -42,19 +44,18 @@ _VALUES = {
     8: ("eighth", 0, True), 6: ("16th", 0, False), 4: ("16th", 0, True),
     3: ("32nd", 0, False), 2: ("32nd", 0, True), 1: ("64th", 0, True),
 }  # fmt: skip
-_SHARP = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
-_FLAT = ("C", "Db", "D", "Eb", "E", "F", "Gb", "G", "Ab", "A", "Bb", "B")
-_HEAD = b"""<?xml version="1.0" encoding="UTF-8"?>
+_NOT_XML = re.compile("[\0-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_DECLARATION = b"""<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE score-partwise PUBLIC "-//Recordare//DTD MusicXML 4.0 Partwise//EN" \
 "http://www.musicxml.org/dtds/partwise.dtd">
 """
 
-#: (tick, (seconds, ...)) of marks, ascending.
+#: Marks as (tick, row of a table of the Score: (seconds, ...)), sorted.
 TickMarks = list[tuple[int, tuple]]
 
 
 class _Head(NamedTuple):
-    """A notehead; ``instrument`` is its id in the list of parts."""
+    """A notehead. ``instrument`` is the id of its <score-instrument>."""
 
     pitch: int
     drum: bool
@@ -62,7 +63,7 @@ class _Head(NamedTuple):
 
 
 class _Chord(NamedTuple):
-    """Notes of one part that begin and end together, in ticks; a rest has the head ``None``."""
+    """Notes of one part that begin and end together, in ticks, or a rest: one head, ``None``."""
 
     start: int
     end: int
@@ -74,7 +75,7 @@ def to_bytes(score: Score) -> bytes:
 
     Starts and ends of notes are quantised (``lengths.py``). Fermatas, lyrics (under the first note
     that begins at their time), title and composer are written, and a pick-up is measure 0. Raises
-    ``UserError`` for music without tempo marks or off the grid (:data:`_LINES`), such as a
+    ``UserError`` for music without tempo marks or off the grids (:data:`_GRIDS`), such as a
     performance, and for more than :data:`MOST` notes, rests and marks.
     """
     if not has_notation(score):
@@ -108,8 +109,8 @@ def to_bytes(score: Score) -> bytes:
             body.write(f"    {ET.tostring(measure, 'unicode')}\n".encode())
         body.write(b"  </part>\n")
     ET.indent(root)
-    head, close, _ = ET.tostring(root, "utf-8").partition(b"</score-partwise>")
-    return b"".join((_HEAD, head, body.getbuffer(), close, b"\n"))
+    begin, close, _ = ET.tostring(root, "utf-8").partition(b"</score-partwise>")
+    return b"".join((_DECLARATION, begin, body.getbuffer(), close, b"\n"))
 
 
 def has_notation(score: Score) -> bool:
@@ -118,7 +119,7 @@ def has_notation(score: Score) -> bool:
     starts = score.notes["start"]
     if not len(starts):
         return True
-    return len(score.tempos) > 0 and any(score.beats.on_grid(starts, lines) for lines in _LINES)
+    return len(score.tempos) > 0 and any(score.beats.on_grid(starts, lines) for lines in _GRIDS)
 
 
 def _part_entry(part: str, name: str, notes: np.ndarray) -> tuple[ET.Element, list[_Head]]:
@@ -141,9 +142,9 @@ def _part_entry(part: str, name: str, notes: np.ndarray) -> tuple[ET.Element, li
 
 
 def _printable(text: str) -> str:
-    """Remove control characters, such as the zero at the end of some names: XML does not allow
-    them, not even escaped."""
-    return "".join(c if c.isprintable() else " " for c in text).strip()
+    """Replace control characters, such as the zero at the end of some names, by spaces: XML does
+    not allow them, not even escaped."""
+    return _NOT_XML.sub(" ", text).strip()
 
 
 def _chords(start: np.ndarray, end: np.ndarray, heads: list[_Head]) -> list[_Chord]:
@@ -172,7 +173,7 @@ def _voices(chords: list[_Chord]) -> list[deque[_Chord]]:
 class _MeasureWriter:
     """Makes the measures of each part.
 
-    bars      (begin, end, whether the next meter cuts it short) of each bar, in ticks
+    bars      (begin, stop, whether the next meter cuts it short) of each bar, in ticks
     marks     {"key", "time" (meters), "tempo" or "chord": marks}, which all parts share
     fermatas  their ticks
     words     {tick: syllable} of the syllables that are not yet written under a note
@@ -180,24 +181,23 @@ class _MeasureWriter:
 
     def __init__(self, score: Score, last: int) -> None:
         """``last`` is the tick at which the last note ends."""
-        clock = score.beats
-        if is_chart(score):
-            last = int(float(clock.quarters(score.markers[-1][0])) * DIVISIONS) + 1
-        self.bars = _bars(clock, last)
+        beats = score.beats  # has a default tempo and meter if the score has none
+        if is_chart(score):  # the last chord needs a bar
+            last = int(ticks(beats, np.array([score.markers[-1][0]]))[0]) + 1
+        self.bars = _bars(beats, last)
         self.marks = {
-            "key": _by_tick(clock, score.keys.tolist()),
-            "time": _by_tick(clock, clock.meters.tolist() if len(score.meters) else []),
-            "tempo": _by_tick(clock, clock.tempos.tolist() if len(score.tempos) else []),
-            "chord": _by_tick(clock, name_changes(score)),
+            "key": _by_tick(beats, score.keys.tolist()),
+            "time": _by_tick(beats, beats.meters.tolist() if len(score.meters) else []),
+            "tempo": _by_tick(beats, beats.tempos.tolist() if len(score.tempos) else []),
+            "chord": _by_tick(beats, name_changes(score)),
         }
-        self.fermatas = {*ticks(clock, np.array(score.fermatas)).tolist()}
-        self.words = {tick: _printable(text) for tick, (_, text) in _by_tick(clock, score.lyrics)}
-        self.flats = bool(len(score.keys)) and int(score.keys["sharps"][0]) < 0
-        self.pickup = clock.pickup
+        self.fermatas = {*ticks(beats, np.array(score.fermatas)).tolist()}
+        self.words = {tick: _printable(text) for tick, (_, text) in _by_tick(beats, score.lyrics)}
+        self.pickup = beats.pickup
 
     def check(self, start: np.ndarray, end: np.ndarray, parts: int, voices: int) -> None:
-        """Raise ``UserError`` for more than :data:`MOST` notes, rests and marks. ``start`` and
-        ``end`` (n,) are the ticks of all notes."""
+        """Raise ``UserError`` for about more than :data:`MOST` notes, rests and marks, by a rough
+        count. ``start`` and ``end`` (n,) are the ticks of all notes."""
         lines = np.array([begin for begin, *_ in self.bars])
         crossed = np.searchsorted(lines, end - 1, "right") - np.searchsorted(lines, start, "right")
         tied_notes = np.maximum(crossed + 1, (end - start) // LONGEST_VALUE)
@@ -208,9 +208,9 @@ class _MeasureWriter:
     def measure(self, index: int, voices: list[deque[_Chord]], *, first_part: bool) -> ET.Element:
         """Make a measure of a part. Chords that end in it are removed from ``voices``. The tempos
         and chord symbols are written in the first part."""
-        begin, stop, short = self.bars[index]
+        begin, stop, is_cut_short = self.bars[index]
         measure = element("measure", number=str(index + 1 - self.pickup))
-        if short or (self.pickup and not index):
+        if is_cut_short or (self.pickup and not index):
             measure.set("implicit", "yes")
         for ticks_before, attributes in sorted(self._attributes(begin, stop).items()):
             if ticks_before:
@@ -232,12 +232,14 @@ class _MeasureWriter:
                 measure.append(element("backup", element("duration", stop - begin)))
             at = begin
             while at < stop:
-                rest = _Chord(at, min(voice[0].start, stop) if voice else stop)
-                chord = rest if at < rest.end else voice[0]
+                if voice and voice[0].start <= at:
+                    chord = voice[0]
+                    if chord.end <= stop:
+                        voice.popleft()
+                else:
+                    chord = _Chord(at, voice[0].start if voice else stop)  # a rest
                 end = min(chord.end, stop)
                 measure.extend(self._notes(number, chord, at, end))
-                if chord is not rest and chord.end == end:
-                    voice.popleft()
                 at = end
         return measure
 
@@ -255,7 +257,7 @@ class _MeasureWriter:
         return attributes
 
     def _notes(self, voice: int, chord: _Chord, begin: int, end: int) -> Iterator[ET.Element]:
-        """Yield the part of ``chord`` between two ticks as tied notes, the longest note values
+        """Yield what sounds of ``chord`` between two ticks as tied notes, the longest note values
         first. The order of the child elements is that of the schema."""
         is_rest = chord.heads[0] is None
         while begin < end:
@@ -269,7 +271,7 @@ class _MeasureWriter:
             for head in chord.heads:
                 first = head is chord.heads[0]
                 note = [] if first else [element("chord")]
-                note += [self._sound(head), element("duration", length)]
+                note += [self._sound(head, chord.start), element("duration", length)]
                 note += [element("tie", type=kind) for kind in ties]
                 if head:
                     note.append(element("instrument", id=head.instrument))
@@ -283,24 +285,31 @@ class _MeasureWriter:
                     notations.append(element("fermata"))
                 if notations:
                     note.append(element("notations", *notations))
-                if head and first and begin == chord.start in self.words:
+                if head and first and begin == chord.start and begin in self.words:
                     note.append(element("lyric", element("text", self.words.pop(begin))))
                 yield element("note", *note)
             begin += length
 
-    def _sound(self, head: _Head | None) -> ET.Element:
+    def _sound(self, head: _Head | None, start: int) -> ET.Element:
+        """Make the pitch of ``head``, spelt by the key at the tick ``start``: as near to its scale
+        as possible on the circle of fifths (C major: E flat to G sharp, A minor: B flat to D
+        sharp)."""
         if head is None or head.drum:
             return element("unpitched" if head else "rest")
-        name = (_FLAT if self.flats else _SHARP)[head.pitch % 12]
-        alter = [element("alter", 1 if sign == "#" else -1) for sign in name[1:]]
-        octave = element("octave", head.pitch // 12 - 1)
-        return element("pitch", element("step", name[0]), *alter, octave)
+        earlier = bisect_left(self.marks["key"], (start + 1,))
+        _, sharps, minor = self.marks["key"][earlier - 1][1] if earlier else (0.0, 0, False)
+        lowest = sharps - (2 if minor else 3)  # fifths above C
+        fifths = lowest + (head.pitch * 7 - lowest) % 12
+        sharp = (fifths + 1) // 7
+        alter = [element("alter", sharp)] if sharp else []
+        octave = element("octave", (head.pitch - sharp) // 12 - 1)
+        return element("pitch", element("step", "CGDAEBF"[fifths % 7]), *alter, octave)
 
 
-def _bars(clock: Beats, last: int) -> list[tuple[int, int, bool]]:
-    """(begin, end, whether the next meter cuts it short) of each bar, in ticks, up to ``last``."""
-    lengths = np.maximum(np.round(clock.bar_quarters * DIVISIONS), 1).astype(int).tolist()
-    begins = ticks(clock, clock.meters["time"]).tolist()
+def _bars(beats: Beats, last: int) -> list[tuple[int, int, bool]]:
+    """(begin, stop, whether the next meter cuts it short) of each bar, in ticks, up to ``last``."""
+    lengths = np.maximum(np.round(beats.bar_quarters * DIVISIONS), 1).astype(int).tolist()
+    begins = ticks(beats, beats.meters["time"]).tolist()
     bars: list[tuple[int, int, bool]] = []
     for begin, length, stop in zip(begins, lengths, [*begins[1:], None]):
         while begin < (last if stop is None else stop):
@@ -319,9 +328,9 @@ def _too_long() -> UserError:
     )
 
 
-def _by_tick(clock: Beats, rows: Sequence[tuple]) -> TickMarks:
+def _by_tick(beats: Beats, rows: Sequence[tuple]) -> TickMarks:
     """(tick, row) of ``rows`` (seconds, ...); of several rows at one tick, the last one is used."""
-    row_ticks = ticks(clock, np.array([row[0] for row in rows]))
+    row_ticks = ticks(beats, np.array([row[0] for row in rows]))
     return sorted(dict(zip(row_ticks.tolist(), rows)).items())
 
 

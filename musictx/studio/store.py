@@ -1,4 +1,4 @@
-"""The database of a session: its document and its history, in one SQLite file.
+"""The database of a session: its document and the history of its operations, in one SQLite file.
 
 An operation is one transaction, on the disk before it is acknowledged. SQLite keeps a rollback
 journal, not a write-ahead log, so that between two operations the piece is one file, which anybody
@@ -38,7 +38,7 @@ SELECT (SELECT value FROM fields WHERE name = 'name'),
 def create(path: Path, document: Document) -> None:
     """Create a database at ``path`` with ``document`` and an empty history."""
     with _transaction(path, "rwc") as database:
-        for statement in _TABLES.split(";"):
+        for statement in _TABLES.split(";"):  # executescript would commit before it
             database.execute(statement)
         fields = {name: document.field(name) for name in FIELDS}
         _write_fields(database, fields, done=0)
@@ -47,7 +47,7 @@ def create(path: Path, document: Document) -> None:
 
 def load(path: Path) -> tuple[Document, int, int]:
     """Return the document, the number of operations that are applied to it, and the length of the
-    history with operations that were undone. Raise :class:`Refused` (404) if it is damaged."""
+    history, including undone operations. Raise :class:`Refused` (404) if it is damaged."""
     with _read(path) as database:
         rows = database.execute("SELECT name, value FROM fields")
         fields = {name: json.loads(value) for name, value in rows}
@@ -61,7 +61,8 @@ def load(path: Path) -> tuple[Document, int, int]:
 
 
 def summary(path: Path) -> dict[str, Any]:
-    """Return the entry in the list of sessions, as JSON. Raise :class:`Refused` if damaged."""
+    """Return the entry in the list of sessions, a dict for JSON. Raise :class:`Refused` if it is
+    damaged."""
     with _read(path) as database:
         name, changed, notes, duration = database.execute(_SUMMARY).fetchone()
         name, changed = str(json.loads(name)), str(json.loads(changed))
@@ -69,17 +70,19 @@ def summary(path: Path) -> dict[str, Any]:
 
 
 def operation(path: Path, number: int, *, inverse: bool) -> Any:
-    """Return operation ``number`` (from 1), or its inverse, as JSON."""
+    """Return the change of operation ``number`` (from 1), or its inverse, decoded from JSON."""
+    column = "back" if inverse else "change"
     with _read(path) as database:
-        query = "SELECT change, back FROM operations WHERE number = ?"
-        return json.loads(database.execute(query, (number,)).fetchone()[inverse])
+        query = f"SELECT {column} FROM operations WHERE number = ?"
+        return json.loads(database.execute(query, (number,)).fetchone()[0])
 
 
 def write(path: Path, old: Document, change: Change, done: int, is_new: bool) -> Document:
     """Return ``old`` with ``change`` applied, and write it to the database.
 
-    Then ``done`` operations are applied. A change that ``is_new`` becomes the last operation of the
-    history; undone operations are deleted. :class:`WriteError` means that nothing was changed."""
+    ``done`` is the number of applied operations after this change. A change that ``is_new`` becomes
+    the last operation of the history, and undone operations are deleted. :class:`WriteError` means
+    that nothing was changed."""
     document = old.copy()
     inverse = document.apply(change)
     names = [name for name in FIELDS if getattr(document, name) != getattr(old, name)]
@@ -99,6 +102,7 @@ def write(path: Path, old: Document, change: Change, done: int, is_new: bool) ->
 
 
 def _write_fields(database: sqlite3.Connection, fields: dict[str, Any], done: int) -> None:
+    """Write ``fields``, the number of applied operations and the time of the change."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     values = fields | {"done": done, "changed": now}
     rows = [(name, _to_json(value)) for name, value in values.items()]
@@ -112,7 +116,7 @@ def _to_json(value: Any) -> str:
 @contextlib.contextmanager
 def _read(path: Path) -> Iterator[sqlite3.Connection]:
     if path.exists() and not path.is_file():  # reading a pipe would block forever
-        raise Refused("this session is damaged: its database is no regular file", 404)
+        raise Refused("this session is damaged: its database is not a regular file", 404)
     try:
         with _connect(path, "rw") as database:  # "ro" could not roll back a journal
             yield database

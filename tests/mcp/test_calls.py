@@ -149,7 +149,7 @@ def test_each_tool_describes_its_results_and_prints_nothing(tiny, tmp_path, caps
     assert capsys.readouterr().out == ""
 
 
-def test_files_are_read_once_and_in_a_separate_process(tiny, tmp_path, monkeypatch):
+def test_a_separate_process_reads_files_once_and_reports_damage(tiny, tmp_path, monkeypatch):
     recorded = []
 
     def record(function, *arguments, limits):
@@ -162,9 +162,12 @@ def test_files_are_read_once_and_in_a_separate_process(tiny, tmp_path, monkeypat
     monkeypatch.setattr(calls, "run_isolated", record)
     monkeypatch.setattr(midi, "read", fail)
     monkeypatch.setattr(SoundFont, "__init__", fail)
-    tune = str(shipped.examples()["ode_to_joy"])
-    call("continue", tmp_path, primer=tune, seconds=1.0, seed=3, model=str(tiny["piano"]))
+    (tmp_path / "cut.mid").write_bytes(ODE[:-1])
+    tune = str(tmp_path / "cut.mid")
+    common = {"seconds": 1.0, "seed": 3, "model": str(tiny["piano"])}
+    damage = f"{tune}: damaged, read as far as possible: truncated track"
+    assert damage in call("continue", tmp_path, primer=tune, **common)["notices"]
     assert recorded == [("_read_file", 10)]
     rendered = call("render", tmp_path, files=[tune], png=False, soundfont=str(INCLUDED_FONT))
     assert [Path(path).suffix for path in rendered["files"]] == [".wav"]
-    assert recorded[1:] == [("_run_to_list", 900)]
+    assert (recorded[1:], rendered["notices"]) == ([("_run_to_list", 900)], [damage])

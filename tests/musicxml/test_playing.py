@@ -221,8 +221,8 @@ def test_chords_are_written_as_symbols_and_read_back():
     every = [(n / 14, str(chord)) for n, chord in enumerate(chords.CHORDS)]  # 111 chords in 8 s
     piece = replace(piece, markers=tuple(sorted([*every, (1.5, "Verse")])))
     again = musicxml.read(musicxml.to_bytes(piece))
-    slashed = replace(piece, markers=((0.0, "G/B"), (1.5, "F#m7/E")))
-    names = [name for _, name in musicxml.read(musicxml.to_bytes(slashed)).markers]
+    chart = replace(piece.with_notes(notes[:0]), markers=((0.0, "G/B"), (1.5 - 1e-9, "F#m7/E")))
+    names = [name for _, name in musicxml.read(musicxml.to_bytes(chart)).markers]
     assert names == ["G:maj/3", "F#:min7/b7"]
     lines = {}
     for at, chord in chords.chord_changes(piece):

@@ -252,7 +252,7 @@ any_marks = st.builds(
     Signs,
     forward=st.booleans(),
     backward=st.sampled_from([0, 0, 2, 3, 1_000_000]),
-    again=st.booleans(),
+    after_jump=st.booleans(),
     ending=st.lists(st.integers(0, 3), max_size=2).map(tuple),
     opens=st.booleans(),
     fine=st.booleans(),
