@@ -12,7 +12,7 @@ import yaml
 import musictx
 from musictx import bundle, cli, hub
 from musictx.errors import UserError
-from musictx.shipped import FILES
+from musictx.folders import MODEL_FILES
 
 client = pytest.importorskip("huggingface_hub")
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -58,7 +58,7 @@ def test_an_uploaded_model_is_downloaded_without_other_files(server, tiny, tmp_p
     model.card["licence"] = "MIT, as the code"
     model.push_to_hub("anna/waltz")
     stored = server.folder / "anna" / "waltz"
-    assert {path.name for path in stored.iterdir()} == {*FILES, hub.PAGE}
+    assert {path.name for path in stored.iterdir()} == {*MODEL_FILES, hub.PAGE}
     _, front, text = (stored / hub.PAGE).read_text().split("---", 2)
     assert "model=hf:USER/NAME" in text
     assert yaml.safe_load(front)["license"] == "mit"
@@ -66,7 +66,7 @@ def test_an_uploaded_model_is_downloaded_without_other_files(server, tiny, tmp_p
     back = musictx.load("hf:anna/waltz@v1")
     for name, weight in model.model.state_dict().items():
         assert torch.equal(weight, back.model.state_dict()[name])
-    assert {path.name for path in back.folder.iterdir()} == set(FILES)
+    assert {path.name for path in back.folder.iterdir()} == set(MODEL_FILES)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert musictx.load("hf:anna/waltz@v2").folder == back.folder
     assert (server.queried, server.downloaded) == (["v1"], [SHA, "v2"])
