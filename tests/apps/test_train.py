@@ -120,9 +120,7 @@ def test_without_held_out_pieces_training_ends_with_the_latest_weights(root, tmp
     assert all(torch.equal(p, last["state_dict"][f"model.{n}"]) for n, p in loaded.items())
 
 
-def test_training_continued_without_best_checkpoints_ends_with_the_latest_weights(
-    root, tmp_path, capsys
-):
+def test_training_without_best_checkpoints_ends_with_the_latest_weights(root, tmp_path, capsys):
     models = set()
     for steps in (2, 4, 6):
         more = [f"trainer.max_steps={steps}", "trainer.limit_val_batches=1"]

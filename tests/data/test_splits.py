@@ -43,9 +43,7 @@ PIECES = st.lists(st.tuples(st.integers(0, 12), official), min_size=1, max_size=
 @example([(1, "test")], (0.1, 0.0))
 @example([(n, "test") for n in range(12)], (0.1, 0.0))
 @given(PIECES, shares)
-def test_each_content_is_kept_once_where_it_measures_and_first_in_the_list(
-    tmp_path_factory, pieces, share
-):
+def test_each_content_is_kept_once_where_it_measures_and_first(tmp_path_factory, pieces, share):
     folder = tmp_path_factory.mktemp("out") / "shards"
     report, shards = given_corpus(pieces, folder, validation=share[0], test=share[1])
     order, kept = ["test", "validation", "train", None], {}

@@ -20,7 +20,7 @@ def test_a_multiple_of_the_window_has_no_window_more():
 @given(
     st.lists(st.integers(0, 40), max_size=6), st.integers(1, 12), st.data(), *[st.booleans()] * 3
 )
-def test_evaluation_scores_every_event_once_and_no_padding(
+def test_evaluation_scores_each_event_once(
     tmp_path_factory, pieces, context, data, eos, begins, ends
 ):
     stride = data.draw(st.none() | st.integers(1, context))

@@ -46,9 +46,7 @@ def config(model, **changes):
     return EvaluateConfig(model=ModelFolder(str(model)), **({"device": "cpu"} | changes))
 
 
-def test_by_default_the_corpus_the_model_was_trained_on_is_measured(
-    trained, corpus, tmp_path, capsys
-):
+def test_by_default_the_corpus_of_the_model_is_measured(trained, corpus, tmp_path, capsys):
     before, out = contents(tmp_path), tmp_path / "new folder" / "result.json"
     result = app.run(config(trained, out=str(out)))
     assert result == evaluate(bundle.load(trained).model, Shards(tmp_path / "shards"))

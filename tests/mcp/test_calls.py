@@ -100,7 +100,7 @@ def test_only_files_in_the_read_folder_and_in_out_are_read(tmp_path):
         ("continue", {"primer": "ode_to_joy"}, None),  # the command chooses, by the music
     ],
 )
-def test_the_default_model_is_that_of_the_command_line(
+def test_the_default_model_is_the_same_as_typed(
     tool, arguments, model, places, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)  # without models under runs/

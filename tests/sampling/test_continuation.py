@@ -189,9 +189,7 @@ def test_chorales_end_within_the_last_seconds_by_themselves():
     ("length", "end"),
     [({"seconds": 5.0}, "natural"), ({"seconds": 1.0}, "cut"), ({"tokens": 9}, "cut")],
 )
-def test_a_new_piece_of_events_comes_to_a_close_if_it_has_time_and_a_continuation_is_cut(
-    piano, length, end
-):
+def test_new_pieces_of_events_close_if_they_have_time_and_continuations_are_cut(piano, length, end):
     request, idiom = GenerateConfig(**length), idiom_of(piano)
     assert idiom.with_defaults(request, [NO_PRIMER]).end == end
     assert idiom.with_defaults(request, [encode_primer(piano, TUNE)]).end == "cut"

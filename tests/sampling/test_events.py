@@ -112,7 +112,7 @@ def composed(part: EventInfill, seeds, **more):
 
 @pytest.mark.parametrize("tracks", ["piano", "programs"])
 @pytest.mark.parametrize("is_gap", [True, False])
-def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_their_notes(
+def test_versions_in_a_batch_are_those_alone_and_events_are_their_notes(
     tracks, is_gap, monkeypatch
 ):
     part, seeds, events = parts(is_gap, tracks), [(5, i) for i in range(3)], {}

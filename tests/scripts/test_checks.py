@@ -82,9 +82,7 @@ def fail(path):
         (die, fuzz.DIED),
     ],
 )
-def test_an_unexpected_error_is_reported_and_its_file_kept(
-    use, outcome, tmp_path, monkeypatch, capsys
-):
+def test_an_unexpected_error_is_reported_with_its_file(use, outcome, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(fuzz.KINDS, "json", fuzz.KINDS["json"]._replace(use=use))
     assert fuzz.main(tmp_path, 1, kinds=["json"], seconds=0.5 if "after" in outcome else 10) == 1
     _, _, row, line = capsys.readouterr().out.splitlines()

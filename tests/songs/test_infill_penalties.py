@@ -33,7 +33,7 @@ notes = st.tuples(st.integers(0, 100), st.integers(1, 60), st.integers(30, 90))
     st.booleans(),
     st.booleans(),
 )
-def test_a_note_that_outlasts_its_chord_or_lasts_into_a_clash_costs(
+def test_a_note_that_outlasts_its_chord_or_clashes_costs(
     given_notes, gaps, step, pitch, composed, bass
 ):
     """Clashes cost where chords are composed, too. A bass may only last into a root."""

@@ -416,9 +416,7 @@ def test_parts_of_a_new_piece_share_the_requested_density(song, density, monkeyp
     assert density < 100 or ratios == dict.fromkeys(usual, 1.0)
 
 
-def test_a_form_begins_anew_after_a_silent_section_and_keeps_a_primer_of_a_pick_up(
-    song, monkeypatch
-):
+def test_a_form_begins_anew_after_a_silent_section_and_keeps_a_pick_up(song, monkeypatch):
     compose = [form.new_piece, lambda *_: silent]
     silent = Sample(blank_piece(), 0.0, np.empty(0, np.uint16), 0, 4.0, "seconds")
     monkeypatch.setattr(form, "new_piece", lambda *given: compose.pop()(*given))

@@ -79,7 +79,7 @@ def test_programs_become_the_nearest_of_the_model(songs, band):
 
 @pytest.mark.parametrize("name", ["piano", "song"])
 @pytest.mark.parametrize("controls", [{}, {"register": "low", "polyphony": 9}])
-def test_a_gap_keeps_the_pitches_and_voices_of_its_track_unless_others_are_requested(
+def test_a_gap_keeps_pitches_and_voices_unless_others_are_requested(
     controls, name, tiny, songs, band
 ):
     bar, model = 4 * 60 / 90, songs if name == "song" else tiny[name]

@@ -157,9 +157,7 @@ def test_an_accompaniment_begins_at_the_bar_line_before_a_pick_up(songs, options
 
 @pytest.mark.parametrize("add", ["bass,strings", "bass,strings,drums"])
 @pytest.mark.parametrize("is_alone", [True, False])
-def test_the_usual_density_is_described_for_all_parts_and_kept_by_those_with_pitches(
-    songs, add, is_alone
-):
+def test_the_usual_density_counts_all_parts_and_steers_pitched_ones(songs, add, is_alone):
     request = AccompanyConfig(add=add)
     task = task_of(request, Score(markers=((0.0, "Am7"),)) if is_alone else tracks((73, 72, 4)))
     _, brief = infill.arrange(songs, task, request, {})

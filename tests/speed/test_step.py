@@ -116,9 +116,7 @@ WINDOWS = [(x, (11, 64, 70, 150)[(i + j) % 4]) for i, x in enumerate(SCHEMES) fo
 
 
 @pytest.mark.parametrize(("scheme", "window"), WINDOWS)
-def test_it_equals_a_pass_before_and_after_the_window_is_full(
-    scheme: str, window: int, in_bytes: bool
-) -> None:
+def test_it_equals_a_pass_in_and_after_the_window(scheme: str, window: int, in_bytes: bool) -> None:
     """Up to 150 tokens: more than a panel of keys, the context and every table; a full window
     slides by 40. With int8 weights, both have rounded keys and values."""
     model = round_weights(make(scheme)) if in_bytes else make(scheme)

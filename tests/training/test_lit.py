@@ -179,9 +179,7 @@ def test_a_loss_that_is_no_number_ends_training_before_it_reaches_the_weights():
     assert all(p.isfinite().all() for p in training.model.parameters())
 
 
-def test_by_the_clock_training_ends_when_its_time_is_up_and_counts_earlier_sessions(
-    tmp_path, monkeypatch
-):
+def test_by_the_clock_training_ends_in_time_and_counts_earlier_sessions(tmp_path, monkeypatch):
     class Slow(Rates):
         """A step takes 6 s."""
 
