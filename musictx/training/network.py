@@ -20,7 +20,6 @@ from musictx.model.config import NetworkConfig, complete_arguments
 from musictx.model.features import complete_features, user_options
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build
-from musictx.tokens.controls import HERE
 from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.vocab import Vocabulary
 
@@ -100,13 +99,7 @@ def extend_tokenizer(tokenizer: Tokenizer, options: TokenizerConfig) -> Tokenize
         config["controls"] = True
     if options.tracks == "programs" and "program" not in tokenizer.vocabulary.kinds:
         config["tracks"] = options.tracks
-    extended = build(**config)
-    if options.controls and HERE not in extended.vocabulary.kinds:
-        raise ConfigError(
-            f"tokenizer.controls=true: the tokenizer of the model of init=, {tokenizer.name}, has "
-            "no control tokens; start from a model such as init=piano or init=song"
-        )
-    return extended
+    return build(**config)
 
 
 def new_ids(old: Vocabulary, new: Vocabulary) -> np.ndarray:
