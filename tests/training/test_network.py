@@ -105,11 +105,13 @@ def test_everything_that_is_new_can_learn():
     assert still == ["sounding.interval_maps"]
 
 
-#: The parameters of each scheme for the first layer only; in ``shaw`` its heads share them.
+#: The parameters of each scheme for the first layer alone or for all; in ``shaw`` heads share them.
 OF_FIRST = {
     "huang": ["tables.0"],
     "shaw": ["key_tables.0", "value_tables.0"],
-    "transformer_xl": ["projections.0"],
+    "transformer_xl": ["u", "v", "projections.0"],
+    "t5": ["bias"],
+    "learned": [],
     "two_d": ["tables.0", "time_tables.0", "pitch_tables.0"],
     "rotary": [],
 }
