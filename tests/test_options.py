@@ -122,6 +122,7 @@ def test_values_beyond_a_bound_are_refused():
         ("train", "position.block=4", "position.block: "),
         ("train", "position=t5 position.max_distance=9", "position.max_distance=9"),
         ("train", "position=rotary position.concat_sinusoids=3", "position.concat_sinusoids=3"),
+        ("train", "position.name=a:B position.concat_sinusoids=3", "position.concat_sinusoids=3"),
         ("train", "seed=1,2", "seed=1,2"),
         ("train", "trainer.max_epochs=2", "trainer.max_epochs=2"),
         ("train", "hydra.sweep.dir=x", "hydra.sweep.dir=x"),
