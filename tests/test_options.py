@@ -127,6 +127,7 @@ def test_values_beyond_a_bound_are_refused():
         ("train", "trainer.max_epochs=2", "trainer.max_epochs=2"),
         ("train", "trainer.limit_train_batches=9 trainer.max_epochs=0", "trainer.max_epochs=0"),
         ("train", "trainer.limit_train_batches=0", "trainer.limit_train_batches=0: "),
+        ("train", "callbacks.sampels=null", "callbacks.sampels: no such name; expected samples, "),
         ("train", "hydra.sweep.dir=x", "hydra.sweep.dir=x"),
         ("train", "pop corpus.path=band", "pop corpus.path=band: "),
         ("infill", "a.mid file=b.mid", "a.mid file=b.mid: "),

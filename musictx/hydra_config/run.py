@@ -199,4 +199,7 @@ def _in_one_line(error: Exception) -> UserError:
     key = override or re.search(r"full_key: (\S+)", text)
     about = getattr(error, "override", None) or (key[1] if key else "options")
     text = re.sub(r" (full_key|object_type|reference_type)[:=].*", "", text)
+    if text.endswith("is not in struct"):
+        names = ", ".join(map(str, getattr(cause, "parent_node", None) or ["none"]))
+        text = f"no such name; expected {names}"
     return ConfigError(f"{about}: {shown(text)}")
