@@ -22,7 +22,7 @@ from musictx.tokens.tokenizer import with_id_beats
 class Likelihood:
     """The negative log-likelihood of a piece under a model: the smaller, the more likely.
 
-    ids     (n,) uint16, the piece as tokens
+    ids     (n,) int64, the piece as tokens
     nats    (n,) float64, -ln p of each token given those before it; 0 for a certain token
     total   -ln p of the piece, the sum of ``nats``. ``total / len(ids)`` is comparable with the
             nats per token of ``musictx evaluate``
@@ -51,7 +51,7 @@ def log_likelihood(bundle: Bundle, score: Score) -> Likelihood:
             f"music: none of its {len(score)} notes can be represented by this model's tokens"
         )
     nats = _nats(bundle, ids)
-    return Likelihood(ids, nats, float(nats.sum()))
+    return Likelihood(ids.astype(np.int64), nats, float(nats.sum()))
 
 
 def pointwise_mutual_information(bundle: Bundle, past: np.ndarray, new: np.ndarray) -> float:

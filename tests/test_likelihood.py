@@ -23,7 +23,7 @@ def test_a_token_has_half_a_context_before_it_or_the_whole_piece(context, tmp_pa
     model = network(TOKENIZER.size, width=16, context=context, dropout=0.3).train()
     bundle, score = Bundle(model, TOKENIZER, {}, tmp_path), song(2)
     likelihood, ids = log_likelihood(bundle, score), TOKENIZER.encode(score).tolist()
-    assert likelihood.ids.tolist() == ids
+    assert (likelihood.ids.tolist(), likelihood.ids.dtype) == (ids, np.int64)
     assert likelihood.total == pytest.approx(likelihood.nats.sum())
     assert model.training, "the mode is restored"
     with pytest.raises(UserError, match="music: none of its 0 notes"):

@@ -107,6 +107,11 @@ class RelativeAttention(nn.Module):
         Raises ``ValueError`` for other shapes.
         """
         self._check(x, memory)
+        if (memory_pieces is not None) != (memory is not None and pieces is not None):
+            raise ValueError(
+                "RelativeAttention: expected memory_pieces if and only if memory and pieces are "
+                "both given"
+            )
         is_batched = x.dim() == 3
         if not is_batched:
             x, tensors = x[None], (memory, key_padding_mask, pieces, memory_pieces)

@@ -49,7 +49,8 @@ class PositionConfig(CheckedOptions, prefix="position"):
         SCHEMES[scheme] = cls
 
     def check(self) -> None:
-        self.require("name", SCHEMES.get(self.name) is type(self), "the name of this scheme")
+        scheme = SCHEMES.get(self.name, PositionConfig)  # PositionConfig: a class of the user's
+        self.require("name", scheme is type(self), "the name of this scheme")
         is_even = self.concat_sinusoids in range(0, 2**15 + 1, 2)
         self.require("concat_sinusoids", is_even, "an even number from 0: sines and cosines")
 
@@ -142,8 +143,8 @@ class NoPositionConfig(PositionConfig, scheme="none", target="absolute:Plain"):
 def checked(position: Mapping[str, Any]) -> dict[str, Any]:
     """Check the options of a scheme and return all of them. The default of ``name`` is huang.
 
-    For a class of the user's own, ``name: module:Class`` or Hydra's ``_target_: module.Class``, the
-    other entries are its arguments and are not checked.
+    For a class of the user's own, ``name: module:Class`` or Hydra's ``_target_: module.Class``,
+    only the options of every scheme are checked; other entries are arguments of the class.
     """
     options = dict(position)
     target = options.pop("_target_", None)
@@ -151,6 +152,8 @@ def checked(position: Mapping[str, Any]) -> dict[str, Any]:
         options["name"] = target if ":" in target else ":".join(target.rsplit(".", 1))
     name = options.setdefault("name", "huang")
     if ":" in str(name):
+        common = PositionConfig.__dataclass_fields__.keys() & options.keys()
+        PositionConfig(**{key: options[key] for key in common})
         return options
     expected = f"one of {', '.join(SCHEMES)}, or module:Class"
     require(isinstance(name, str) and name in SCHEMES, "position.name", name, expected)

@@ -99,9 +99,13 @@ class TrainerConfig(CheckedOptions, prefix="trainer"):
         self.flags = LIGHTNING_FLAGS | self.flags
         self.require("max_steps", self.max_steps != 0, "at least 1, or -1 for no end")
         epochs, limit = self.flags["max_epochs"], self.flags["limit_train_batches"]
+        require(epochs != 0, "trainer.max_epochs", epochs, "at least 1, or -1 for no end")
         epochs_end = limit is not None or self.flags["overfit_batches"] or self.fast_dev_run
         expected = "trainer.limit_train_batches with it, since epochs have no end"
         require(epochs == -1 or bool(epochs_end), "trainer.max_epochs", epochs, expected)
+        is_count = limit is None or (type(limit) is int and limit >= 1)
+        expected = "a whole number of batches, at least 1, since epochs have no end"
+        require(is_count, "trainer.limit_train_batches", limit, expected)
         self.require("max_time", self.seconds != 0, TIMES)
         # Lightning sees the end of an epoch only after the hooks of its last step.
         factors = (epochs, self.flags["overfit_batches"] or limit)

@@ -48,7 +48,8 @@ class MusicDataModule(pl.LightningDataModule):
 
     The devices of a run share each batch: the rows of device r begin at r * batch_size. Raises
     ``UserError`` if the shards have another tokenizer or no piece to train on, if the tokenizer
-    has no control tokens for ``tasks``, and for ``growing_windows`` longer than ``context``.
+    has no control tokens for ``tasks`` or ``context`` is too short for them, and for
+    ``growing_windows`` longer than ``context``.
     """
 
     def __init__(
@@ -80,6 +81,11 @@ class MusicDataModule(pl.LightningDataModule):
                 )
             path = registry.TRAINING_TASKS.get(tokenizer.name, DEFAULT_TASKS)
             window_tasks = registry.load(path)(tokenizer, tasks, melody)
+            if context < window_tasks.fewest_ids:
+                raise UserError(
+                    f"data.tasks={dict(tasks)}: a context of {context} tokens is too short for "
+                    f"tasks; expected model.context of at least {window_tasks.fewest_ids}"
+                )
 
         def rows_of(tokens: int) -> TrainingRows:
             augmentation = augment or AugmentConfig()

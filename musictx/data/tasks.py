@@ -47,6 +47,8 @@ class Tasks:
 
     #: The share of windows in which all controls are left out.
     no_controls_share: float
+    #: The fewest tokens of a row that can have a task.
+    fewest_ids: int
 
     def __init__(
         self, tokenizer: Any, weights: Mapping[str, float], melody: str = "skyline"
@@ -174,6 +176,7 @@ class EventTasks(Tasks):
     #: on a grid and with one velocity, as in a score. Deadpan notes are inputs but not targets; the
     #: notes to compose are not changed.
     deadpan_share = 0.15
+    fewest_ids = FEWEST_TOKENS + controls.IDS_AROUND
 
     def __init__(
         self, tokenizer: Any, weights: Mapping[str, float], melody: str = "skyline"
@@ -191,7 +194,7 @@ class EventTasks(Tasks):
         self, task: str, ids: np.ndarray, random: Generator, begins: bool, ends: bool, budget: int
     ) -> tuple[np.ndarray, np.ndarray] | None:
         room = budget - controls.IDS_AROUND
-        if room < FEWEST_TOKENS or len(ids) < FEWEST_TOKENS:
+        if budget < self.fewest_ids or len(ids) < FEWEST_TOKENS:
             return None
         window, write = self.tokenizer.read(ids[:room]), self.tokenizer.write
         is_deadpan, is_infill = random.random() < self.deadpan_share, task == "infill"

@@ -87,7 +87,9 @@ def normalise(
         elif is_option_or_part(name, unchecked):
             if value.startswith("{run_folder}"):  # to Hydra a dict
                 value = quote(value, interpolates=True)
-            overrides.append(f"++{name}={value}")
+            # Without ++, Hydra refuses to remove a callback that the configuration lacks.
+            is_removal = value == "null" and re.fullmatch(r"(callbacks|logger)\.[^.]+", name)
+            overrides.append(f"{'' if is_removal else '++'}{name}={value}")
         elif is_new_group or (has_search_path and is_new):
             overrides.append(assignment)
         else:

@@ -64,7 +64,7 @@ def train(
         settings = HydraConfig.get()
         in_sweep = settings.mode == RunMode.MULTIRUN
         try:
-            config, run_arguments = as_config(composed), list(arguments)
+            config, run_arguments = as_config(composed, settings.overrides.task), list(arguments)
             if in_sweep:
                 _set_run_folder(config, settings.sweep)
                 out = [] if config.out is None else [f"out={config.out}"]
@@ -105,12 +105,13 @@ def compose(arguments: Sequence[str] = ()) -> TrainConfig:
     return configs[0]
 
 
-def as_config(composed: Any) -> TrainConfig:
+def as_config(composed: Any, overrides: Sequence[str]) -> TrainConfig:
     """Return the configuration ``composed`` by Hydra as the checked dataclass of train.
 
     Flags of Lightning's Trainer are moved from ``trainer`` to ``trainer.flags``, and arguments of
-    the user's own optimizer from ``optim`` to ``optim.params``. ``optim._target_: module.Class``
-    becomes ``optim.name``, module:Class.
+    the user's own optimizer from ``optim`` to ``optim.params``; ``betas``, which presets for AdamW
+    set, only if it is in ``overrides``. ``optim._target_: module.Class`` becomes ``optim.name``,
+    module:Class.
     """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
@@ -130,6 +131,7 @@ def as_config(composed: Any) -> TrainConfig:
         optim["name"] = ":".join(str(optim.pop("_target_")).rsplit(".", 1))
     if ":" in str(optim["name"]):
         extra = [name for name in optim if f"optim.{name}" not in options_of("train")]
+        extra += ["betas"] * any(text.startswith("optim.betas=") for text in overrides)
         optim["params"] = {name: optim.pop(name) for name in extra}
     config: TrainConfig = make_config("train", options)
     return config
@@ -197,4 +199,7 @@ def _in_one_line(error: Exception) -> UserError:
     key = override or re.search(r"full_key: (\S+)", text)
     about = getattr(error, "override", None) or (key[1] if key else "options")
     text = re.sub(r" (full_key|object_type|reference_type)[:=].*", "", text)
+    if text.endswith("is not in struct"):
+        names = ", ".join(map(str, getattr(cause, "parent_node", None) or ["none"]))
+        text = f"no such name; expected {names}"
     return ConfigError(f"{about}: {shown(text)}")

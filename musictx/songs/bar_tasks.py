@@ -41,6 +41,7 @@ class BarTasks(Tasks):
     """Tasks of notes in bars."""
 
     no_controls_share = 0.3
+    fewest_ids = (FEWEST_WINDOW_NOTES + 1) * FIELDS_PER_NOTE + 2  # 2: bos and eos
 
     def arrange(
         self, task: str, ids: np.ndarray, random: Generator, begins: bool, ends: bool, budget: int

@@ -26,11 +26,11 @@ def build(name: str = "performance", **options: Any) -> Tokenizer:
 
     ``name`` is a name in :data:`REGISTRY` or ``registry.TOKENIZERS``, or a class of your own as
     ``package.module:Class``. Its constructor gets ``name`` and those ``options`` for which it has
-    parameters.
+    parameters; other options must have the defaults of ``TokenizerConfig``.
 
     ``build(**tokenizer.to_config())`` is equal to ``tokenizer``. Raises
-    :class:`~musictx.errors.ConfigError` for an unknown name or option, an invalid value, and a
-    class whose constructor fails.
+    :class:`~musictx.errors.ConfigError` for an unknown name or option, an option that this
+    tokenizer lacks, an invalid value, and a class whose constructor fails.
     """
     path = name if ":" in name else (REGISTRY | registry.TOKENIZERS).get(str(name).lower())
     if path is None:
@@ -42,12 +42,12 @@ def build(name: str = "performance", **options: Any) -> Tokenizer:
     parameters = inspect.signature(tokenizer_class).parameters
     if unknown := sorted(options.keys() - {*OPTIONS, *parameters}):
         raise ConfigError(f"tokenizer.{unknown[0]}: no such option; expected {', '.join(OPTIONS)}")
-    if "params" not in parameters:
-        for key, value in (options.get("params") or {}).items():
-            raise ConfigError(
-                f"tokenizer.params.{key}={shown(value)}: {name} takes no params; they are for "
-                "classes of your own whose constructor has a parameter params"
-            )
+    defaults = vars(TokenizerConfig(name))
+    for key, value in options.items():
+        if key not in parameters and value != defaults[key]:
+            names = ", ".join(key for key in OPTIONS[1:] if key in parameters) or "no options"
+            problem = f"{name} tokens have no such option; they have {names}"
+            raise ConfigError(f"tokenizer.{key}={shown(value)}: {problem}")
     options["name"] = name
     arguments = {key: value for key, value in options.items() if key in parameters}
     return create("tokenizer.name", name, tokenizer_class, **arguments)

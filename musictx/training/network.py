@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from musictx.attention.positions.added import AddedPositions
+from musictx.attention.positions.base import PositionScheme
 from musictx.bundle import Bundle
 from musictx.config import TokenizerConfig, TrainConfig
 from musictx.errors import ConfigError
@@ -20,7 +22,6 @@ from musictx.model.config import NetworkConfig, complete_arguments
 from musictx.model.features import complete_features, user_options
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build
-from musictx.tokens.controls import HERE
 from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.vocab import Vocabulary
 
@@ -75,8 +76,9 @@ def model_from_init(
 
 
 def freeze(model: MusicTransformer, layers: int) -> None:
-    """Freeze the first ``layers`` layers of ``model`` and the parameters of the position scheme for
-    these layers. All other parameters, such as embeddings, are trained.
+    """Freeze the first ``layers`` layers of ``model`` and the parameters of the position scheme
+    that these layers use, those that all layers share included. All other parameters, such as
+    embeddings, are trained.
 
     Raises ``ConfigError`` if the model has fewer layers.
     """
@@ -86,10 +88,22 @@ def freeze(model: MusicTransformer, layers: int) -> None:
         )
     for block in model.blocks[:layers]:
         block.requires_grad_(False)
-    for module in model.position.modules():
-        if isinstance(module, nn.ParameterList):  # a parameter for each layer, or for the first
-            for parameter in [*module][:layers]:
-                parameter.requires_grad_(False)
+    scheme = type(model.position)
+    if (scheme.terms, scheme.rotate) != (PositionScheme.terms, PositionScheme.rotate):
+        _freeze_position(model.position, layers)  # otherwise its parameters are embeddings
+
+
+def _freeze_position(module: nn.Module, layers: int) -> None:
+    """Freeze the parameters of ``module``, except entries from ``layers`` on of its lists: these
+    have an entry for each layer, or for each of the first layers."""
+    for parameter in module.parameters(recurse=False):
+        parameter.requires_grad_(False)
+    for child in module.children():
+        if isinstance(child, nn.ParameterList | nn.ModuleList):
+            for entry in [*child][:layers]:
+                entry.requires_grad_(False)
+        elif not isinstance(child, AddedPositions):  # it adds to the embeddings
+            _freeze_position(child, layers)
 
 
 def extend_tokenizer(tokenizer: Tokenizer, options: TokenizerConfig) -> Tokenizer:
@@ -100,13 +114,7 @@ def extend_tokenizer(tokenizer: Tokenizer, options: TokenizerConfig) -> Tokenize
         config["controls"] = True
     if options.tracks == "programs" and "program" not in tokenizer.vocabulary.kinds:
         config["tracks"] = options.tracks
-    extended = build(**config)
-    if options.controls and HERE not in extended.vocabulary.kinds:
-        raise ConfigError(
-            f"tokenizer.controls=true: the tokenizer of the model of init=, {tokenizer.name}, has "
-            "no control tokens; start from a model such as init=piano or init=song"
-        )
-    return extended
+    return build(**config)
 
 
 def new_ids(old: Vocabulary, new: Vocabulary) -> np.ndarray:

@@ -44,6 +44,8 @@ def test_errors_name_the_invalid_argument(arguments, name):
         ([(2, 5, 8)], {}, r"\(2, 5, 8\)"),
         ([(2, 5, 16), (3, 16)], {}, r"\(3, 16\)"),
         ([(2, 5, 16)], {"attn_mask": torch.zeros(2, 5, 5) > 0}, "attn_mask .*expected"),
+        ([(2, 5, 16)], {"memory_pieces": torch.zeros(2, 5)}, "expected memory_pieces if"),
+        ([(2, 5, 16)] * 2, {"pieces": torch.zeros(2, 5)}, "expected memory_pieces if"),
         ([(2, 5, 16)], {"key_padding_mask": torch.zeros(2, 5)}, "key_padding_mask .*expected"),
     ],
 )

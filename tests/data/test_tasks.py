@@ -181,7 +181,9 @@ def test_shards_suit_tokenizers_with_and_without_controls_but_tasks_require_them
     shards = make_shards(tmp_path / "s", [TOKENIZER.encode(song(i, 99)) for i in range(4)])
     shards.check(STEERED)
     options = {"context": 128, "batch_size": 2}
-    MusicDataModule(shards, STEERED, tasks={"steer": 0.5}, **options)
+    MusicDataModule(shards, STEERED, tasks={"steer": 0.5}, **options | {"context": 105})
+    with pytest.raises(UserError, match=r"data\.tasks=.*model\.context of at least 105"):
+        MusicDataModule(shards, STEERED, tasks={"steer": 0.5}, **options | {"context": 104})
     with pytest.raises(UserError, match=r"data\.tasks=.*tokenizer\.controls=true"):
         MusicDataModule(shards, TOKENIZER, tasks={"steer": 0.5}, **options)
     with pytest.raises(UserError, match=r"data\.tasks=.*vary needs music in bars"):

@@ -56,7 +56,7 @@ def corpora(tmp_path_factory) -> dict[str, list[str]]:
         tune = line(*pitches, every=0.25, length=0.2, program=73)
         formats.write(tune, root / "grid" / f"{seed}.mid")
     return {
-        "init": [f"init={saved(root / 'init', tokens={'name': 'performance'}, context=64)}"],
+        "init": [f"init={saved(root / 'init', tokens={'name': 'performance'}, context=128)}"],
         "jsb": [f"corpus.path={root / 'jsb.json'}", f"corpus.shards={root}/jsb", *small],
         "": [f"corpus.shards={root}/bach"],
         "maestro": [f"corpus.path={songs}", *small],
@@ -69,12 +69,8 @@ def corpora(tmp_path_factory) -> dict[str, list[str]]:
 def test_every_experiment_takes_a_step(name, corpora, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the default place of shards
     words = [f"experiment={name}", "trainer.max_steps=1", "trainer.max_time=null"]
-    short = [
-        "data.batch_size=2",
-        "data.validation_windows=2",
-        "callbacks=quiet",
-        "corpus.workers=1",
-    ]
+    short = ["data.batch_size=2", "data.validation_windows=2", "callbacks=quiet"]
+    short += ["corpus.workers=1"]
     where = [f"out={tmp_path}/run", "trainer.accelerator=cpu", "data.num_workers=0"]
     where += corpora["init"] if preset("experiment", name).get("init") else []
     where += corpora.get(name) or corpora["maestro" if name == "own" else name.rpartition("/")[0]]

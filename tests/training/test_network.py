@@ -105,11 +105,13 @@ def test_everything_that_is_new_can_learn():
     assert still == ["sounding.interval_maps"]
 
 
-#: The parameters of each scheme for the first layer only; in ``shaw`` its heads share them.
+#: The parameters of each scheme for the first layer alone or for all; in ``shaw`` heads share them.
 OF_FIRST = {
     "huang": ["tables.0"],
     "shaw": ["key_tables.0", "value_tables.0"],
-    "transformer_xl": ["projections.0"],
+    "transformer_xl": ["u", "v", "projections.0"],
+    "t5": ["bias"],
+    "learned": [],
     "two_d": ["tables.0", "time_tables.0", "pitch_tables.0"],
     "rotary": [],
 }
@@ -136,5 +138,5 @@ def test_what_cannot_be_added_or_frozen_is_refused():
     with pytest.raises(ConfigError, match=r"^freeze=1: expected init=MODEL with it"):
         TrainConfig(freeze=1)
     more = TrainConfig(tokenizer=TokenizerConfig(controls=True))
-    with pytest.raises(ConfigError, match=r"tokenizer\.controls=true: .*chorale"):
+    with pytest.raises(ConfigError, match=r"tokenizer\.controls=True: chorale tokens"):
         model_from_init(trained({"name": "chorale"}), more)

@@ -68,13 +68,15 @@ def weights(optim, steps=5):
 
 def test_the_same_optimizer_as_a_class_of_ones_own_takes_the_same_steps():
     ours = OptimConfig(lr=0.1, weight_decay=0.2, table_lr=1.0)
-    own = compose(["optim._target_=torch.optim.AdamW", "optim.eps=1e-8"]).optim
-    assert own == OptimConfig(name="torch.optim:AdamW", params={"eps": 1e-8})
-    own = replace(ours, name=own.name, params=own.params | {"betas": [0.9, 0.98]})
+    chosen = ["optim=noam", "optim._target_=torch.optim.AdamW", "optim.eps=1e-8"]
+    assert compose(chosen).optim.params == {"eps": 1e-8}, "without the betas of the preset"
+    own = compose([*chosen, "optim.betas=[0.9,0.98]"]).optim
+    own = replace(ours, name=own.name, params=own.params)
     same, other = weights(own), weights(replace(own, params=own.params | {"eps": 0.1}))
     for name, value in weights(ours).items():
         assert torch.equal(value, same[name])
         assert not torch.equal(value, other[name])
+    assert build_optimizer(model(), options(lr=None), fused=False).defaults["lr"] == 1e-3 * 32**0.5
     with pytest.raises(ConfigError, match=r"^optim\.momentum: "):
         compose(["optim.momentum=0.9"])
 
