@@ -236,7 +236,10 @@ def default_parts(bundle: Bundle, task: Task, score: Score) -> list[int]:
         programs = timeline.programs_between(on_tracks[~on_tracks["drum"]], task.begin, task.end)
     else:
         programs = set(parts.corpus_programs(bundle).values()) - {parts.melody_program(bundle)}
-    return [*sorted(programs or {0}), *([DRUMS] if on_tracks["drum"].any() else [])]
+    new_parts = sorted(programs)
+    if on_tracks["drum"].any():
+        new_parts.append(DRUMS)
+    return new_parts or [0]
 
 
 def _check_drums(bundle: Bundle, task: Task) -> None:

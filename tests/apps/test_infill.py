@@ -11,6 +11,7 @@ from musictx.beats import Beats
 from musictx.config import AccompanyConfig, InfillConfig, ModelFolder
 from musictx.config.limits import Limits
 from musictx.errors import UserError
+from musictx.notes import DRUMS
 from tests.pieces import listed, of, of_track, outside, score
 
 #: Seconds of a beat: bar lines lie between the steps of the tokens.
@@ -202,9 +203,11 @@ def test_a_track_that_is_silent_around_a_gap_stays_silent_unless_it_is_named():
     assert tasks.task_of(InfillConfig(begin="20", end="20"), rest).tracks == (0, 1)
 
 
-def test_in_a_file_of_drums_a_gap_is_of_drums_and_no_melody_is_accompanied():
+def test_in_a_file_of_drums_a_gap_is_of_drums_and_no_melody_is_accompanied(tiny):
     drums = score([(n / 2, n / 2 + 0.1, 36, 80, 0, True, 3) for n in range(16)])
-    assert tasks.task_of(InfillConfig(begin="2", end="3"), drums).tracks == (3,)
+    gap = tasks.task_of(InfillConfig(begin="2", end="3"), drums)
+    assert gap.tracks == (3,)
+    assert app.default_parts(musictx.load(tiny["pop"]), gap, drums) == [DRUMS]
     assert tasks.task_of(AccompanyConfig(add="bass"), drums).add == ("bass",)
     for track, reason in ((None, "melody: .*only drums"), ("1", "melody_track=1: .*only drums")):
         with pytest.raises(UserError, match=reason):
