@@ -107,15 +107,18 @@ def cut(score: Score, until: float) -> Score:
     )
 
 
-def join(score: Score, old: np.ndarray, new: np.ndarray, seam: float) -> Score:
+def join(score: Score, decoded: np.ndarray, new: np.ndarray, seam: float) -> Score:
     """``score`` with the notes ``new`` added and its pedals cut at ``seam`` seconds.
 
-    ``old`` are the notes of ``score`` decoded from the ids. A note that sounds at the seam gets the
-    end of its decoded note, which the model has chosen.
+    ``decoded`` are the notes of ``score`` decoded from the ids. A note that sounds at the seam gets
+    the end of its decoded note, which the model has chosen.
     """
     notes = score.notes.copy()
     for i, note in enumerate(notes):
-        candidates = old[old["pitch"] == note["pitch"]]
+        matches = (decoded["pitch"] == note["pitch"]) & (decoded["drum"] == note["drum"])
+        has_program = matches & (decoded["program"] == note["program"])
+        # Without programs in the tokens, all decoded notes have program 0.
+        candidates = decoded[has_program if has_program.any() else matches]
         if len(candidates):
             end = candidates["end"][np.argmin(np.abs(candidates["start"] - note["start"]))]
             if end > seam + 1e-6 or note["end"] > seam + NEAR:
