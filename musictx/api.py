@@ -142,8 +142,8 @@ def infill(
     music: Music,
     model: Model = None,
     *,
-    begin: float | str,
-    end: float | str,
+    begin: float | str | None = None,
+    end: float | str | None = None,
     seed: int | None = 0,
     progress: Callable[[float], None] | None = None,
     on_event: OnEvent | None = None,
@@ -152,7 +152,7 @@ def infill(
     """Replace the notes of ``music`` that begin from ``begin`` to ``end``. Return a list of
     :class:`Sample`. Everything else stays, also in the file that :func:`musictx.write` writes.
 
-    begin, end  the first and the last bar to replace (5, 8), or seconds ("12.5s")
+    begin, end  the first and the last bar to replace (5, 8), or seconds ("12.5s"); required
     options     those of ``musictx infill``: tracks, samples, sampling, density, ...
     progress    called with the seconds composed so far in all versions
 

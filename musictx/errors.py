@@ -19,9 +19,11 @@ LONGEST_SHOWN = 200
 
 
 def shown(value: object) -> str:
-    """Return ``value`` as text for a message, cut after :data:`LONGEST_SHOWN` characters."""
+    """Return ``value`` as text for a message, as on the command line ("true" for True, "60" for
+    60.0), cut after :data:`LONGEST_SHOWN` characters."""
     try:
-        text = str(value)
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        text = text.removesuffix(".0") if isinstance(value, float) else text
     except ValueError:  # Python refuses to print numbers of more than 4,300 digits
         text = "a number of thousands of digits"
     except Exception:  # deeply nested lists, or an object whose __str__ fails

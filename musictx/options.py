@@ -164,6 +164,7 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
     if command == "train" and flag in NOT_OFFERED:
         return f"trainer.{flag}: this flag of Lightning's is not offered: {NOT_OFFERED[flag]}"
     names = [*options_of(command), *groups(command), *COMMANDS[command].aliases(), *more]
+    names += ["model"] * ("model.path" in names)
     if "." not in name:  # "tracks" hardly means limits.tracks
         names = [option for option in names if "limits" not in option.split(".")]
     last = name.rpartition(".")[2].lower().replace("-", "_")

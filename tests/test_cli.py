@@ -77,6 +77,7 @@ def test_the_examples_in_the_help_run(example, tmp_path, monkeypatch):
         ("compose", "compose: musictx generate"),
         ("harmonize x.mid", "harmonize: musictx harmonise"),
         ("contineu x.mid", "contineu: musictx continue"),
+        ("continue seed=1", "primer: song.mid"),
         ("train --seed 5", "--seed: seed=5"),
         ("train --model=tiny", "--model=tiny: model=ti"),
         ("train --cfg=some", "--cfg=some: job"),

@@ -26,11 +26,10 @@ from tests.pieces import waltz
 #: Values of options for which not every value of their type is right.
 VALUES = {
     "key": "D", "scale": "pentatonic", "low": "C4", "high": "C5", "quantise": "8t",
-    "end": "natural", "begin": "3", "to": "4", "tracks": "1", "melody_track": "1",
-    "chords": "| C | Am7 F |",
-    "add": "drums", "style": "rock", "form": "AAB", "voices": ["bass"], "phrase_ends": [2],
+    "end": "natural", "from": "3", "to": "4", "tracks": "1", "melody_track": "1", "meter": "3/4",
+    "chords": "| C | Am7 F |", "add": "drums", "style": "rock", "form": "AAB", "voices": ["bass"],
     "temperatures": {"note_on": 0.5}, "density": "dense", "loudness": "p", "register": "high",
-    "polyphony": "thin", "meter": "3/4",
+    "polyphony": "thin", "phrase_ends": [2],
 }  # fmt: skip
 #: Options of music, files and the machine, which each way of asking sets in its own manner.
 EXCLUDED = ("primer", "file", "melody", "model.path", *api.EXCLUDED)
@@ -42,7 +41,7 @@ REQUIRED = {"infill": {"from": "2", "to": "2"}}
 
 def _value(name: str, field: dataclasses.Field) -> object:
     low, above, high, _ = field.metadata["bounds"]
-    kind, last = types_of(field)[0], name.rpartition(".")[2]
+    kind, last = types_of(field)[0], field.metadata["alias"] or name.rpartition(".")[2]
     if last in VALUES:
         return VALUES[last]
     if kind == "bool":

@@ -26,7 +26,7 @@ from musictx.apps.results import (
 from musictx.bundle import Bundle
 from musictx.commands import COMMANDS
 from musictx.config import GenerateConfig
-from musictx.errors import UserError, each_file
+from musictx.errors import UserError, each_file, shown
 from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.progress import progress as show_progress
@@ -182,7 +182,7 @@ def make_primer(
             raise UserError(f"primer_seconds={seconds:g}: needs a primer; give primer=FILE")
         return Primer(plan=idiom_of(bundle.tokenizer).plan(bundle, request.plan))
     for option, value in request.plan.items():
-        raise UserError(f"{option}={value}: only for a new piece; leave out the primer")
+        raise UserError(f"{option}={shown(value)}: only for a new piece; leave out the primer")
     tokenizer = bundle.tokenizer
     option = f"primer={name}" if name else "primer"
     if tokenizer.voices > 1 and music.one_voice:

@@ -277,14 +277,15 @@ def compose_region(
 def _finish(region: Infill, task: Task, score: Score, grid: str, new: np.ndarray) -> np.ndarray:
     """Return the ``new`` notes quantised to ``grid``, and assigned to tracks: in a gap, to the
     track that has the program of the note in ``score``; in an accompaniment, to a new track for
-    each part. Notes are moved inside a gap, and end with the chords if there is no melody."""
+    each part. Notes begin inside the gap; in an accompaniment they end with the last bar."""
+    begin, end = task.begin, task.end
+    if not task.is_gap:
+        beats = task.score.beats
+        begin, end = 0.0, max(end, beats.seconds(beats.bar_line(0.0, beats.bar_at(end, ends=True))))
     new = timeline.quantise(new, task.score, grid)
-    chords_alone = not (task.is_gap or task.given_levels)
-    begin, end = (task.begin, task.end) if task.is_gap or chords_alone else (0.0, np.inf)
-    if task.is_gap:
-        new = timeline.move_into_range(new, task.score, grid, begin, end)
+    new = timeline.move_into_range(new, task.score, grid, begin, end)
     new = timeline.snap_to_ticks(new, task.score, begin, end)
-    if chords_alone:
+    if not task.is_gap:
         new["end"] = np.minimum(new["end"], end)
     if task.tracks:
         new = timeline.assign_tracks(new, score, region.tokenizer, task.tracks)

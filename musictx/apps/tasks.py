@@ -190,12 +190,13 @@ def requested_parts(request: AccompanyConfig) -> tuple[str, ...]:
 
 
 def parse_position(option: str, value: str | None, beats: Beats, *, is_begin: bool) -> float:
-    """Convert a position to seconds: ``12.5s``, or the number of a bar, which means its beginning
-    if ``is_begin``, else its end. A pick-up is bar 0. Raises ``UserError`` naming ``option``."""
+    """Convert ``value``, seconds such as ``12.5s`` or the number of a bar, to seconds. A bar means
+    its beginning if ``is_begin``, else its end; a pick-up is bar 0. Raises ``UserError`` naming
+    ``option``."""
     text = (value or "").strip()
-    if seconds := re.fullmatch(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*s", text):
-        return float(seconds[1])
-    if not re.fullmatch(r"[0-9]{1,6}", text) or int(text) < 1 - beats.pickup:
+    if text.endswith("s"):
+        return float(text[:-1])
+    if not text or int(text) < 1 - beats.pickup:
         reason = ": missing; give" if value is None else f"={shown(value)}: expected"
         raise UserError(f"{option}{reason} a bar, {option}=5, or seconds, {option}=12.5s")
     bars = int(text) + beats.pickup - is_begin

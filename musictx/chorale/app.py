@@ -32,7 +32,7 @@ from musictx.chorale.rules import Form
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import Gap, Tune
 from musictx.config import AccompanyConfig, InfillConfig
-from musictx.errors import UserError
+from musictx.errors import UserError, memory_errors
 from musictx.notes import Score
 from musictx.options import make_config
 from musictx.progress import progress
@@ -47,6 +47,7 @@ UNUSED_OPTIONS = ("density", "key", "scale", "low", "high")
 LISTED = 4
 
 
+@memory_errors()
 def harmonise(
     melody: Music,
     model: Bundle | str | Path | None = None,

@@ -67,7 +67,7 @@ def _dispatch(command: str = "help", *arguments: str) -> None:
     if command in ("help", *help_flags):  # musictx help COMMAND
         command = next((argument for argument in arguments if argument != "all"), "help")
         arguments = (*arguments, "--help")
-    if command == "continue":  # an alias of generate
+    if is_continuation := command == "continue":  # an alias of generate
         command = "generate"
     if command not in (*COMMANDS, "help"):
         raise UserError(unknown_command(command))
@@ -92,6 +92,8 @@ def _dispatch(command: str = "help", *arguments: str) -> None:
             print(line, flush=True)
     config = make_config(command, options, folders=folders)
     if "--cfg" not in flags:
+        if is_continuation and config.primer is None:
+            raise UserError("primer: missing; give a file, such as musictx continue song.mid")
         return _run(command, config)
     import yaml
 

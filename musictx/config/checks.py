@@ -93,7 +93,7 @@ MOST_SAMPLES = 100_000
 class CheckedOptions:
     """The base class of all dataclasses of options. ``__init__`` converts and checks the values
     (:func:`musictx.config.values.convert`). Errors name an option with the ``prefix`` of its class:
-    "sampling.key" for ``class SamplingConfig(CheckedOptions, prefix="sampling")``."""
+    "limits.notes" for ``class Limits(CheckedOptions, prefix="limits")``."""
 
     prefix: ClassVar[str] = ""
 

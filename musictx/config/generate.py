@@ -108,6 +108,13 @@ class GenerateConfig(PrimerOptions, SteeringOptions):
         return {name: value for name, value in options.items() if value is not None}
 
 
+#: A bar or seconds: regular expression, and description for error messages.
+POSITION = (
+    r"\s*([0-9]{1,6}|([0-9]+\.?[0-9]*|\.[0-9]+)\s*s)\s*",
+    "a bar, such as 5, or seconds, such as 12.5s",
+)
+
+
 @dataclass
 class InfillConfig(SteeringOptions):
     """The options of ``musictx infill``: recompose some bars of a file, and keep the rest."""
@@ -116,10 +123,16 @@ class InfillConfig(SteeringOptions):
         None, "MIDI or MusicXML file, or an example that comes with musictx", path="examples"
     )
     begin: str | None = option(
-        None, "where the new music begins: a bar, from=5, or seconds, from=12.5s", alias="from"
+        None,
+        "where the new music begins: a bar, from=5, or seconds, from=12.5s",
+        alias="from",
+        pattern=POSITION,
     )
     end: str | None = option(
-        None, "where it ends: a bar, to=8 (included), or seconds, to=20s", alias="to"
+        None,
+        "where it ends: a bar, to=8 (included), or seconds, to=20s",
+        alias="to",
+        pattern=POSITION,
     )
     tracks: str | None = option(
         None,

@@ -10,7 +10,7 @@ from musictx.config.scales import SCALES
 
 
 @dataclass
-class TokenSampling(CheckedOptions, prefix="sampling"):
+class TokenSampling(CheckedOptions):
     """How the next token is drawn from the model's probabilities."""
 
     temperature: float = option(
@@ -77,7 +77,7 @@ class SamplingConfig(TokenSampling):
 
     def check(self) -> None:
         if self.key is not None and str(self.key) != "auto":
-            scales.key(self.key, "sampling.key")
-        low = 0 if self.low is None else scales.pitch(self.low, "sampling.low")
-        high = 128 if self.high is None else scales.pitch(self.high, "sampling.high")
+            scales.key(self.key, "key")
+        low = 0 if self.low is None else scales.pitch(self.low, "low")
+        high = 128 if self.high is None else scales.pitch(self.high, "high")
         self.require("high", low < high, "a pitch above low")

@@ -15,7 +15,7 @@ from musictx.config import CorpusConfig
 from musictx.data import corpora
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards, is_shards
-from musictx.errors import UserError
+from musictx.errors import UserError, memory_errors
 from musictx.evaluate import nll
 from musictx.evaluate.config import EvaluateConfig
 from musictx.evaluate.nll import Evaluation
@@ -27,6 +27,7 @@ from musictx.shipped import model_folder
 from musictx.tokens.tokenizer import Tokenizer
 
 
+@memory_errors()
 def evaluate(*words: str, **options: Any) -> Evaluation:
     """Measure the likelihood of a corpus under a model, as ``musictx evaluate`` does, and return an
     :class:`~musictx.evaluate.nll.Evaluation`.

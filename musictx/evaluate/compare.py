@@ -13,7 +13,7 @@ from musictx import registry
 from musictx.api import check_words
 from musictx.bundle import Bundle, load
 from musictx.data.shards import Shards, is_shards
-from musictx.errors import UserError
+from musictx.errors import UserError, memory_errors
 from musictx.evaluate import comparison, sets
 from musictx.evaluate.app import check_out, find_shards, names_corpus, write_result
 from musictx.evaluate.comparison import Comparison
@@ -145,6 +145,7 @@ class GeneralMeasures:
         return comparison.compare(compared, copies, update)
 
 
+@memory_errors()
 def compare(*words: str, **options: Any) -> Comparison:
     """Compare generated with real music, as ``musictx compare`` does, and return a
     :class:`~musictx.evaluate.comparison.Comparison`.

@@ -19,8 +19,8 @@ Music is given as the name of a file (MIDI or MusicXML), as base64, or as the na
 {examples}.
 Every tool writes into {out} and returns the files, a description of the music, and the command
 line that reproduces it. The same seed gives the same music; another seed gives another piece. The
-longer the music, the longer a call takes: begin with 10 seconds or 4 bars. Only chorales, and music
-continued with quantise=16, can be written as notation (out=NAME.musicxml).
+longer the music, the longer a call takes: begin with 10 seconds or 4 bars. Music by song or chorale
+can be written as notation (out=NAME.musicxml), a continuation by piano only with quantise=16.
 """
 
 
@@ -129,7 +129,7 @@ _ALL_TOOLS = {
     "continue": Tool(
         "generate",
         "Continue a piece: the new music begins where the file ends and imitates its style. "
-        "Give bars and quantise=16 if its notes lie on the beats.",
+        "Give bars if its notes lie on the beats, and with model=piano also quantise=16.",
         music="primer",
     ),
     "infill": Tool(

@@ -15,7 +15,7 @@ import numpy as np
 from musictx.midi import encode
 from musictx.midi.clock import MAX_BPM, MAX_DELTA, MAX_TICKS_PER_QUARTER, MIN_BPM, TickClock
 from musictx.midi.document import NO_LIMITS, OFF, Message, MidiFile, controller, text_of
-from musictx.midi.parts import free_channel, select_parts
+from musictx.midi.parts import Unwritable, free_channel, select_parts
 from musictx.midi.read import read as read_file
 from musictx.midi.scan import DRUM_CHANNEL, META_TYPES, NAME
 from musictx.notes import MARKS, Score
@@ -37,10 +37,6 @@ class _Note(NamedTuple):
     part: int
 
 
-class Unwritable(Exception):
-    """The MIDI file cannot hold the changed Score. The message is a clause with the reason."""
-
-
 def edit_file(score: Score) -> bytes:
     """Return ``score.file``, edited so that it is read as ``score``.
 
@@ -50,8 +46,9 @@ def edit_file(score: Score) -> bytes:
       of its pitch and part may get another end, so that the old one keeps its own.
     - If notes get other programs, program changes are replaced or added. A new drum note sounds
       with the current kit, unless its program is another kit of the part.
-    - New tracks of the score are added at the end, with their names, on a channel without notes if
-      there is one. A file of format 0 then becomes one of format 1.
+    - New tracks of the score are added at the end, with their names, on a channel without parts or,
+      if there is none, one whose notes have the same program. A file of format 0 then becomes one
+      of format 1.
     - A part that gets a new name gets a MIDI track of its own.
     - Markers and lyrics are added and removed one by one. A new one is put into the track of the
       one that it replaces, else of another one of its type, else into the first new track, else
@@ -125,11 +122,14 @@ class _Edit:
         self._add_note_offs(open_notes)
         tracks: list[bytes] = []
         places = list(self.places)
+        programs: defaultdict[int, set[int]] = defaultdict(set)  # of the pitched notes on a channel
+        for part, program in np.unique(score.notes[["track", "program"]]).tolist():
+            if part < len(self.places) and self.places[part] % 16 not in drums:
+                programs[self.places[part] % 16].add(program)
         for part in (part for part in parts if part >= len(self.places)):
             notes = score.notes[score.notes["track"] == part]
-            if len(drums) == 16 and not notes["drum"][0]:
-                raise Unwritable("all its channels are for drums")
-            channel = DRUM_CHANNEL if notes["drum"][0] else free_channel(places, drums)
+            shared = [c for c in programs if [*programs[c]] == np.unique(notes["program"]).tolist()]
+            channel = DRUM_CHANNEL if notes["drum"][0] else free_channel(places, drums, shared)
             places.append(channel)
             first_texts = texts if not tracks else []
             tracks.append(encode.part_track(score, self.clock, notes, channel, first_texts))

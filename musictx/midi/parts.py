@@ -6,8 +6,7 @@ MIDI track * 16 + channel.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from musictx.midi.document import OFF, MidiFile, MidiTrack, track_content
 
@@ -17,10 +16,19 @@ _TRACK_META = {0x03, 0x04, 0x08, 0x09, 0x20, 0x21}
 _FIRST_TRACK_META = {0x51, 0x54, 0x58, 0x59}
 
 
-def free_channel(places: Collection[int], drums: Collection[int]) -> int:
-    """Return the channel with the fewest of the parts at ``places``, but none of ``drums``."""
-    parts = Counter(place % 16 for place in places)
-    return min((c for c in range(16) if c not in drums), key=lambda channel: parts[channel])
+class Unwritable(Exception):
+    """The MIDI file cannot hold the changed Score. The message is a clause with the reason."""
+
+
+def free_channel(
+    places: Collection[int], drums: Collection[int], shared: Iterable[int] = ()
+) -> int:
+    """Return the first channel that has no part at ``places`` and is not one of ``drums``, or else
+    the first of ``shared``. Raises :class:`Unwritable` if there is none."""
+    used = {*drums, *(place % 16 for place in places)}
+    for channel in (*(c for c in range(16) if c not in used), *shared):
+        return channel
+    raise Unwritable("all its channels are in use")
 
 
 def select_parts(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from musictx import shipped
 from musictx.chords import is_chart
-from musictx.errors import UserError, each_file, shown
-from musictx.files import check_ending, check_writable, has_ending
+from musictx.errors import UserError, each_file, memory_errors, shown
+from musictx.files import FILE_ENDING, check_ending, check_writable, has_ending
 from musictx.formats import music_files, read, repairs_message
 from musictx.notes import Score
 from musictx.options import make_config
@@ -84,6 +84,7 @@ def _destinations(config: RenderConfig, sources: list[Path]) -> tuple[dict[Path,
     return source_of, endings
 
 
+@memory_errors()
 def render(
     music: object,
     path: str | Path,
@@ -96,7 +97,7 @@ def render(
     """Write the sound and the piano roll of ``music`` as ``path``.wav and ``path``.png.
 
     music  a Score, a Sample, the name of an example, or anything that :func:`musictx.read` reads
-    path   with or without an ending
+    path   with the ending .wav or .png, or without one
     title  the heading of the picture; default: the name of the file
 
     Returns the paths of the written files. Raises :class:`UserError` for an invalid argument, and
@@ -112,6 +113,8 @@ def render(
     stem = Path(os.path.expanduser(path))
     if stem.suffix.lower() in (".wav", ".png"):
         stem = stem.with_suffix("")
+    elif FILE_ENDING.fullmatch(stem.suffix):
+        raise UserError(f"path={path}: expected the ending .wav, .png or none")
     if isinstance(music, str) and not os.path.exists(os.path.expanduser(music)):
         music = shipped.examples().get(music, music)
     score = read(getattr(music, "score", music))

@@ -190,8 +190,8 @@ class Continuation(Region):
                 f"{SHORTEST_SECONDS:g} seconds; give seconds or bars"
             )
         has_key = sampling.key not in (None, "auto")
-        key = scales.key(str(sampling.key), "sampling.key") if has_key else None
-        low = None if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
+        key = scales.key(str(sampling.key), "key") if has_key else None
+        low = None if sampling.low is None else scales.pitch(sampling.low, "low")
         begin = end - cadence.closing(end - seconds)
         return [cadence.Ending(self.tokenizer, begin, end, key, low)]
 
@@ -277,7 +277,8 @@ class Continuation(Region):
             score = score.with_notes(np.concatenate([score.notes, last]))
         includes_primer = self.request.include_primer
         if not includes_primer:
-            score = timeline.excerpt(score, new, self.excerpt_begin)
+            alone = replace(score, notes=new, pedals=score.pedals[:0])
+            score = timeline.excerpt(alone, self.excerpt_begin)
         seam = self.seam if includes_primer and len(self.primer.ids) else 0.0
         chords = tuple(
             (float(self.clock.seconds(time)), name)

@@ -23,7 +23,7 @@ import numpy as np
 from musictx import keys
 from musictx.config import SamplingConfig, scales
 from musictx.data.statistics import WINDOW_SECONDS
-from musictx.errors import ConfigError, UserError
+from musictx.errors import ConfigError, UserError, shown
 from musictx.notes import DRUMS, pitched
 from musictx.sampling.constants import FEWEST_NOTES, LOUDNESS_GAIN, REGISTER_GAIN
 from musictx.sampling.constraints import RowConstraint, RowPenalty, forbidding
@@ -36,7 +36,7 @@ def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
     that the option has no effect ``where``, such as "on chorale tokens"."""
     for name in names:
         if (value := getattr(sampling, name)) and value != getattr(SamplingConfig(), name):
-            raise ConfigError(f"sampling.{name}={value}: has no effect {where}; leave it out")
+            raise ConfigError(f"{name}={shown(value)}: has no effect {where}; leave it out")
 
 
 # ------------------------------------------------------------------------------- limits on notes
@@ -47,14 +47,14 @@ def pitch_set(sampling: SamplingConfig, primer: Primer, tokenizer: Tokenizer) ->
     continuation of ``primer`` and that ``tokenizer`` can write. Raises ``UserError`` if there are
     none."""
     pitches = np.arange(128)
-    low = 0 if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
-    high = 127 if sampling.high is None else scales.pitch(sampling.high, "sampling.high")
+    low = 0 if sampling.low is None else scales.pitch(sampling.low, "low")
+    high = 127 if sampling.high is None else scales.pitch(sampling.high, "high")
     allowed = (pitches >= low) & (pitches <= high) & np.isin(pitches, tokenizer.pitch_of)
     if sampling.key is not None or sampling.scale is not None:
         allowed &= pitch_classes(sampling, primer)[pitches % 12]
     if not allowed.any():
         raise UserError(
-            f"sampling.low={sampling.low} sampling.high={sampling.high}: expected a range that "
+            f"low={sampling.low} high={sampling.high}: expected a range that "
             "holds a pitch of the scale which the model can write"
         )
     return allowed
@@ -66,9 +66,9 @@ def pitch_classes(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
     there is no scale either, the result is the scale that contains most notes of the primer."""
     name, score = sampling.key or "auto", primer.score
     if score is None and sampling.key == "auto":
-        raise UserError("sampling.key=auto: expected a primer, which has a key, or a key such as C")
+        raise UserError("key=auto: expected a primer, which has a key, or a key such as C")
     if name != "auto":
-        keynote, mode = scales.key(name, "sampling.key")
+        keynote, mode = scales.key(name, "key")
     elif score is None:
         keynote, mode = 0, "major"
     elif sampling.scale is None:

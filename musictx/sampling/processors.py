@@ -106,7 +106,7 @@ def of_sampling(
             processors.append(KindTemperature(np.arange(*table.range(kind)), value))
         elif kind not in SamplingConfig().temperatures:
             raise ConfigError(
-                f"sampling.temperatures.{kind}: this model has no such kind of token; expected "
+                f"temperatures.{kind}: this model has no such kind of token; expected "
                 + ", ".join(table.kinds[len(SPECIALS) :])
             )
     if sampling.temperature != 1:

@@ -41,8 +41,10 @@ def no_controls_message(tokenizer: Tokenizer) -> str:
 
 
 def no_bars_message(tokenizer: Tokenizer) -> str:
-    """The error message for a model whose tokens have no bars; it names a model that has them."""
+    """The error message for an option that needs notes in bars; it names a model that has them."""
+    cannot = "accepts no tempo, meter, instruments, form or loop"
+    reason = cannot if tokenizer.beats else "counts no bars"
     return (
-        f"this model ({tokenizer.name} tokens) counts no bars; give one of notes in bars, such as "
+        f"this model ({tokenizer.name} tokens) {reason}; give one of notes in bars, such as "
         f"model={SONG_MODEL}"
     )

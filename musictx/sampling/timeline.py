@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 
 from musictx.beats import NEAR, Beats
+from musictx.chords import chord_markers
 from musictx.errors import UserError
-from musictx.notes import PEDAL, Score
+from musictx.notes import MARKS, PEDAL, Score, until
 from musictx.tokens.tokenizer import Tokenizer
 
 #: {name of a grid: number of its lines per quarter note}
@@ -130,12 +132,33 @@ def join(score: Score, decoded: np.ndarray, new: np.ndarray, seam: float) -> Sco
     return dataclasses.replace(score, notes=notes, pedals=pedals)
 
 
-def excerpt(score: Score, notes: np.ndarray, begin: float) -> Score:
-    """``score`` with ``notes`` instead of its notes and without pedals. Time counts from ``begin``
-    (seconds); notes that begin earlier are moved there."""
-    notes = notes.copy()
+def excerpt(score: Score, begin: float, end: float = np.inf) -> Score:
+    """``score`` from ``begin`` to ``end`` seconds, with times counted from ``begin``. Notes are cut
+    at both ends; the tempo, meter, key, chord and pedals in force at ``begin`` are kept."""
+    notes = until(score, end).notes
+    notes = notes[(notes["end"] > begin) | (notes["start"] == begin)]
     notes["start"] = np.maximum(notes["start"], begin)
-    return dataclasses.replace(score, notes=notes, pedals=score.pedals[:0]).shifted(-begin)
+    fields: dict[str, Any] = {name: _between(getattr(score, name), begin, end) for name in MARKS}
+    pedals, texts = score.pedals, chord_markers(score)
+    by_track = [pedals[pedals["track"] == track] for track in {*pedals["track"]}]
+    cut_pedals = [_between(rows, begin, end) for rows in by_track]
+    first = begin - 1e-6
+    chord = [row for row in score.markers if row[1] in texts and row[0] <= begin + 1e-6][-1:]
+    return dataclasses.replace(
+        score,
+        notes=notes,
+        pedals=np.concatenate([pedals[:0], *cut_pedals]),
+        fermatas=tuple(time for time in score.fermatas if first <= time < end),
+        markers=tuple(row for row in score.markers if first <= row[0] < end or row in chord),
+        lyrics=tuple(row for row in score.lyrics if first <= row[0] < end),
+        **fields,
+    ).shifted(-begin)
+
+
+def _between(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
+    """The mark in force at ``begin``, and the later marks before ``end``."""
+    first = max(int(np.searchsorted(marks["time"], begin + 1e-6, side="right")) - 1, 0)
+    return marks[first : np.searchsorted(marks["time"], end)]
 
 
 def assign_tracks(

@@ -24,7 +24,12 @@ _DIRECTIVE = re.compile(
     r"\{\s*([a-z_]+)\s*:?\s*([^}]*)\}|(title|artist|key|tempo|time)\s*:\s*(.+)", re.IGNORECASE
 )
 _BRACKETED = re.compile(r"\[([^\]\[]+)\]")
-_SYNONYMS = {"t": "title", "artist": "composer", "sot": "start_of_tab", "eot": "end_of_tab"}
+_SYNONYMS = {
+    "t": "title", "artist": "composer", "sot": "start_of_tab", "eot": "end_of_tab",
+    "sov": "start_of_verse", "soc": "start_of_chorus", "sob": "start_of_bridge",
+}  # fmt: skip
+#: A directive or line that begins a section, with its name.
+_SECTION = re.compile(r"start_of_(verse|chorus|bridge)|\[(\w[^\[\]]*)\]")
 
 
 def is_chord_file(data: bytes) -> bool:
@@ -72,12 +77,16 @@ def _text(data: bytes) -> str:
 def _bars(text: str, headings: dict[str, str], repairs: Counter[str]) -> list[ChartBar]:
     """The bars of ChordPro or plain text. The title, tempo, ... are added to ``headings``."""
     lines: list[str] = []
+    sections: dict[int, str] = {}  # number of the line with which it begins -> name
     in_tab = False
     for line in map(str.strip, text.splitlines()):
         if directive := _DIRECTIVE.fullmatch(line):
             name, value = directive.groups()[:2] if directive[1] else directive.groups()[2:]
             name = _SYNONYMS.get(name.lower(), name.lower())
             headings.setdefault(name, value.strip())
+            if section := _SECTION.fullmatch(name):
+                label = value.strip().removeprefix("label=").strip("\"'")
+                sections[len(lines)] = label or section[1].capitalize()
             in_tab = name == "start_of_tab" or (in_tab and name != "end_of_tab")
             continue
         if in_tab or not line or re.match(r"#|[A-Ge]b?[|:]+-", line):  # a comment, or tablature
@@ -86,6 +95,9 @@ def _bars(text: str, headings: dict[str, str], repairs: Counter[str]) -> list[Ch
         words = words_in(line[: match.start()] if match else line)
         symbols = [word for word in words if name_of(word)]
         bracketed = [word for word in _BRACKETED.findall(line) if name_of(word) or triad_name(word)]
+        if not bracketed and (section := _SECTION.fullmatch(line)):
+            sections[len(lines)] = section[2]
+            continue
         if "|" in line and symbols and not bracketed:
             lines.append(line)
             continue
@@ -100,8 +112,10 @@ def _bars(text: str, headings: dict[str, str], repairs: Counter[str]) -> list[Ch
             headings.setdefault("title", line)
     match = re.match(r"(\d{1,2})/(\d{1,2})", headings.get("time", ""))
     meter = (int(match[1]) or 4, int(match[2]) or 4) if match else (4, 4)
-    bars = parse_bars("\n".join(lines), partial(chord_of, repairs=repairs))
-    return [ChartBar(bar, meter) for bar in bars]
+    begins: list[int] = []
+    bars = parse_bars("\n".join(lines), partial(chord_of, repairs=repairs), begins)
+    names = {begins[line]: name[:200] for line, name in sections.items() if line < len(begins)}
+    return [ChartBar(bar, meter, names.get(number, "")) for number, bar in enumerate(bars)]
 
 
 def _score(bars: list[ChartBar], headings: dict[str, str]) -> Score:

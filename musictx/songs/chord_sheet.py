@@ -59,10 +59,13 @@ def sheet(text: str) -> list[SheetBar]:
     return bars * times
 
 
-def parse_bars(text: str, to_name: Callable[[str], str]) -> list[SheetBar]:
+def parse_bars(
+    text: str, to_name: Callable[[str], str], line_begins: list[int] | None = None
+) -> list[SheetBar]:
     """The bars of a sheet. A new line counts as a bar line; ``x2`` at its end plays a line twice.
     ``to_name`` returns the chord name of a word, or "" for a word that is not a chord. Such words
-    are left out; a bar with only such words is a bar without a chord."""
+    are left out; a bar with only such words is a bar without a chord. The number of the bar with
+    which each line begins, from 0, is added to ``line_begins``."""
     bars: list[SheetBar] = []
     repeated: list[SheetBar] = []  # the bars that the last repeat sign played again
     repeat_begin = 0
@@ -72,6 +75,8 @@ def parse_bars(text: str, to_name: Callable[[str], str]) -> list[SheetBar]:
         line = line[: match.start()].rstrip() if match else line
         times = int(match[1]) if match else 1
         line_begin = len(bars)
+        if line_begins is not None:
+            line_begins.append(line_begin)
         if "|" not in line and not {"%", ".", "/"} & {*_words(line)}:
             line = "|".join(words_in(line))
         cells, bar_lines = _BAR_LINE.split(line), [*_BAR_LINE.findall(line), ""]

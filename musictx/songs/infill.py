@@ -187,7 +187,8 @@ def under_chords(score: Score, request: AccompanyConfig, repairs: Counter[str] |
         require(track is None, "melody_track", track, "none without a melody")
         beats = score.beats
         end = beats.seconds(beats.bar_line(0.0, len(bars)))
-        given = replace(score, markers=chord_sheet.loop_markers(bars, beats, 0, len(bars)))
+        chords = chord_sheet.loop_markers(bars, beats, 0, len(bars))
+        given = chord_sheet.with_markers(chord_sheet.without_chords(score), chords)
         return Task(score, given, 0.0, end, False, (), add=add)
     task = melody_task(score, request).in_time()
     beats = task.score.beats

@@ -114,7 +114,7 @@ def closing_bar(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -
         key = request.sampling.key
         if key is None or key == "auto":
             return closing(piece, tonic_triad(piece), begin, end, pitches)
-        keynote, mode = scales.key(key, "sampling.key")
+        keynote, mode = scales.key(key, "key")
         quality = NAMES.index("min" if mode == "minor" else "maj")
         return closing(piece, Chord(keynote, quality), begin, end, pitches)
 
@@ -174,7 +174,7 @@ def _major_key(request: GenerateConfig) -> int | None:
     sampling = request.sampling
     if sampling.key is None and sampling.scale is None:
         return None
-    keynote, _ = scales.key(sampling.key or "C", "sampling.key")
+    keynote, _ = scales.key(sampling.key or "C", "key")
     allowed, major = pitch_classes(sampling, NO_PRIMER), np.array(scales.SCALES["major"])
     tonics = [(keynote + interval) % 12 for interval in (0, 3, *range(12))]
     return max(tonics, key=lambda pitch_class: allowed[(pitch_class + major) % 12].sum())

@@ -19,7 +19,7 @@ from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
 from musictx.grid import FEWEST_ONSETS, exact_share, grid_of
 from musictx.midi.document import MidiFile, read_messages
 from musictx.midi.names import part_names
-from musictx.notes import MARKS, NOTE, Score, until
+from musictx.notes import MARKS, NOTE, Score
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
@@ -297,31 +297,6 @@ def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:
         title="" if document.name.lower() == "untitled" else document.name,
         **copied,
     )
-
-
-def excerpt(score: Score, begin: float, end: float) -> Score:
-    """Return ``score`` from ``begin`` to ``end`` seconds, with times counted from ``begin``. Notes
-    are cut at both ends; the tempo, meter, key and pedals in force at ``begin`` are kept."""
-    notes = until(score, end).notes
-    notes = notes[(notes["end"] > begin) | (notes["start"] == begin)]
-    notes["start"] = np.maximum(notes["start"], begin)
-    fields: dict[str, Any] = {"notes": notes}
-    for name in TEXTS:
-        fields[name] = tuple(row for row in getattr(score, name) if begin <= row[0] < end)
-    for name in MARKS:
-        fields[name] = _marks_between(getattr(score, name), begin, end)
-    fields["fermatas"] = tuple(time for time in score.fermatas if begin <= time < end)
-    pedals = score.pedals
-    by_track = [pedals[pedals["track"] == track] for track in {*pedals["track"]}]
-    cut_pedals = [_marks_between(rows, begin, end) for rows in by_track]
-    fields["pedals"] = np.concatenate([pedals[:0], *cut_pedals])
-    return dataclasses.replace(score, **fields).shifted(-begin)
-
-
-def _marks_between(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
-    """Return the mark in force at ``begin``, and the later marks before ``end``."""
-    first = max(int(np.searchsorted(marks["time"], begin, side="right")) - 1, 0)
-    return marks[first : np.searchsorted(marks["time"], end)]
 
 
 def beats_json(document: Document) -> list[tuple[float, int, int]]:

@@ -16,6 +16,7 @@ from musictx.chords import is_chart
 from musictx.errors import UserError
 from musictx.files import write_bytes
 from musictx.notes import Score
+from musictx.sampling import timeline
 from musictx.songs.chord_sheet import with_chord_notes
 from musictx.studio import exchange, original
 from musictx.studio.config import StudioLimits
@@ -66,7 +67,7 @@ class Export:
             end = score.duration if self.end is None else self.end
             if end <= begin:
                 raise Refused(f"begin={begin:g} end={end:g}: expected end > begin")
-            score = exchange.excerpt(score, begin, end)
+            score = timeline.excerpt(score, begin, end)
         if is_chart(score) and self.kind in ("wav", "png"):
             score = with_chord_notes(score)
         if not len(score) and self.kind != "mid" and not is_chart(score):

@@ -11,9 +11,9 @@ import numpy as np
 
 from musictx import midi
 from musictx.midi.document import NO_LIMITS, OFF, ON, MidiFile, controller, describe_losses
-from musictx.midi.edit import Unwritable, edit_file
+from musictx.midi.edit import edit_file
 from musictx.midi.encode import has_key, has_meter
-from musictx.midi.parts import free_channel, select_parts
+from musictx.midi.parts import Unwritable, free_channel, select_parts
 from musictx.midi.scan import DRUM_CHANNEL
 from musictx.notes import MARKS, PEDAL, Score
 from musictx.studio.change import MIXER, TEXTS, Key, Meter, Track, clean_name
@@ -157,7 +157,7 @@ def _score(document: Document, initial: Document, opened: Score, groups: list[_G
     """Return the document as a Score for :func:`~musictx.midi.edit.edit_file`. Its ``file`` is the
     opened file with the old parts of ``groups``, in order. Names and texts that were not edited
     are those of the opened file, since the document has cleaned ones. Raise :class:`Unwritable` if
-    a part becomes pitched and all channels are for drums."""
+    a part becomes pitched and all channels are in use."""
     midi_document = MidiFile(opened.file)
     places, drums = midi_document.places, midi_document.file.drums
     ordered = sorted(groups, key=lambda group: group.part is None)  # the old parts first
@@ -179,9 +179,8 @@ def _score(document: Document, initial: Document, opened: Score, groups: list[_G
         if name != old_name:
             renamed.append(place)
         if track.drum != (place % 16 in drums):
-            if len(drums) == 16 and not track.drum:
-                raise Unwritable("all its channels are for drums")
-            channels[place] = DRUM_CHANNEL if track.drum else free_channel(places, drums)
+            used = [*places, *channels.values()]
+            channels[place] = DRUM_CHANNEL if track.drum else free_channel(used, drums)
     pedals: Counter[tuple[float, int, int]] = Counter()
     for track in document.tracks:  # tracks of one part share its pedals
         pedals |= Counter(

@@ -78,7 +78,7 @@ def test_a_melody_stays_as_it_is_and_gets_a_track_beside_it(name, song, tmp_path
     ("asked", "sentence"),
     [
         ({"begin": None}, r"from: "),
-        ({"end": "8.5"}, r"to=8\.5: .*to=.*s"),
+        ({"end": "8.5"}, r"end=8\.5: .*seconds"),
         ({"begin": "6", "end": "4"}, r"to=4: .*from=6"),
         ({"end": "99"}, r"to=99: .*at most 30"),
         ({"tracks": "flute"}, r"tracks=flute: .*1 Melody, 2 Piano"),
@@ -145,7 +145,7 @@ def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_pat
         ({"begin": 1, "end": 9}, "nothing would stay"),
         ({"begin": "3.34s", "end": "3.35s"}, "nothing begins there"),
         ({"register": 60}, "register: "),
-        ({"sampling": {"key": "C"}}, "sampling.key=C: "),
+        ({"sampling": {"key": "C"}}, "^key=C: "),
     ):
         with pytest.raises(UserError, match=reason):
             musictx.infill(path, "chorale", **{"begin": 2, "end": 3} | wrong)

@@ -164,6 +164,14 @@ def test_chords_of_a_new_part_are_in_its_track_and_other_tracks_are_unchanged() 
     assert midi.read(midi.to_bytes(replace(score, markers=chords))).markers == chords
 
 
+def test_a_new_part_shares_a_channel_only_with_a_part_of_its_program() -> None:
+    data = midi.to_bytes(Score([(0.0, 1.0, 60, 64, n, False, n) for n in range(15)]))
+    for program in (3, 33):
+        result = midi.to_bytes(with_more(midi.read(data), (1.0, 2.0, 60, 64, program, False, 15)))
+        assert (chunks(result)[:-1] == chunks(data)) == (program == 3)
+        assert midi.read(result).notes["program"].tolist() == [*range(15), program]
+
+
 def test_bytes_around_the_tracks_stay() -> None:
     data = file(BODY) + b"XFIH\0\0\0\2hi" + b"end"
     inside = b"RIFF\0\0\0\0RMIDLIST\3\0\0\0abc\0data" + len(data).to_bytes(4, "little") + data

@@ -84,7 +84,8 @@ def test_a_primer_keeps_its_marks_tracks_and_notes_and_new_notes_keep_its_bars(p
     quarter = 60 / 96
     hands = [((3 + i) * quarter, (3.5 + i) * quarter, 64 + i, 70, 73, False, 5) for i in range(6)]
     hands += [((3 + i) * quarter, (4 + i) * quarter, 52, 50, 32, False, 2) for i in (0, 3)]
-    given_score = score(hands, bpm=96.0, meter=(3, 4), names={5: "Flute", 2: "Bass"})
+    marks = {"names": {5: "Flute", 2: "Bass"}, "markers": ((0, "Verse"), (0, "F#m"), (1, "C"))}
+    given_score = score(hands, bpm=96.0, meter=(3, 4), **marks)
     primer = encode_primer(piano, given_score)
     options = {"seconds": None, "bars": 2, "quantise": "16"}
     (sample,) = continue_music(make(piano), piano, primer, **options)
@@ -102,6 +103,7 @@ def test_a_primer_keeps_its_marks_tracks_and_notes_and_new_notes_keep_its_bars(p
     assert whole.duration <= (9 + 6) * quarter + 1e-6, "two bars of three quarters after the third"
     assert sample.ended == "seconds"
     (new_only,) = continue_music(make(piano), piano, primer, include_primer=False, **options)
+    assert new_only.score.markers == ((0.0, "C"),), "only the chord in force"
     assert np.allclose(new_only.score.notes["start"] + 6 * quarter, new["start"])
     assert new_only.score.notes["pitch"].tolist() == new["pitch"].tolist()
     assert new_only.seam == 0.0

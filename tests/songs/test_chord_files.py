@@ -64,9 +64,11 @@ CHORDPRO = """{title: Amazing}
 {start_of_tab}
 e|--2-|-3-|
 {end_of_tab}
+{start_of_chorus}
 | A7 . D | % |
 """
 OVER_WORDS = """House
+[Verse 2]
 Am   C    D  F
 There is a house
 Tempo: 80
@@ -81,9 +83,11 @@ def test_chordpro_and_chords_over_words():
     )
     assert (score.title, score.composer, score.tempos["bpm"][0]) == ("Amazing", "Newton", 90)
     assert score.meters[["numerator", "denominator"]].tolist() == [(3, 4)]
+    assert (6.0, "Chorus") in score.markers
     assert repairs["lyrics"] == 1
     assert sum("triad" in repair for repair in repairs) == 1
     score = musictx.read(OVER_WORDS.encode())
+    assert score.markers[0] == (0.0, "Verse 2")
     assert chord_bars(score) == sheet("Am | C | D | F | Am | C | E7 | Am | C | E7")
     assert (score.title, score.tempos["bpm"][0]) == ("House", 80)
 

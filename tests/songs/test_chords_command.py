@@ -52,10 +52,10 @@ def test_drums_have_no_chords(tmp_path, capsys):
 
 def test_a_file_of_chords_is_followed_in_its_tempo(counting, tmp_path, capsys):
     song = tmp_path / "song.cho"
-    song.write_text("{tempo: 60}\n[C]Words [Am7/G]and [F]more")
+    song.write_text("{tempo: 60}\n[C]Words [Am7/G]and\n{soc}\n[F]more")
     for options in ({"chords": str(song)}, {"melody": song}):
         (made,) = musictx.accompany(model=counting, seed=3, **options)
-        assert [name for _, name in made.score.markers[:3]] == ["C:maj", "A:min7/b7", "F:maj"]
+        assert [name for _, name in made.score.markers[1:4]] == ["A:min7/b7", "Chorus", "F:maj"]
         assert made.score.tempos["bpm"].tolist() == [60]
         assert made.score.notes["end"].max() <= 12 + 1e-6
     tune = musictx.read(shipped.examples()["ode_to_joy"])

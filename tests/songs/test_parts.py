@@ -36,6 +36,7 @@ def test_each_part_is_a_new_track_and_plays_as_usual(songs, band, tmp_path):
     back = musictx.read(out)
     bass, drums, strings = (of_track(back, name) for name in ("Bass", "Drums", "Strings"))
     assert min(len(bass), len(drums), len(strings)) > 0
+    assert back.duration <= 16 * 60 / 90 + 1e-3, "the last bar line"
     assert np.all(bass["end"][:-1] <= bass["start"][1:] + 1e-6), "one note at a time"
     assert set(bass["program"].tolist()) == {33}
     assert 30 <= bass["pitch"].min() <= bass["pitch"].max() <= 50

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from musictx import midi, musicxml
 from musictx.beats import Beats
 from musictx.notes import Score
+from musictx.sampling.timeline import excerpt
 from musictx.studio import exchange, original
 from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from musictx.studio.exchange import beats_json, document_of, excerpt, read_controllers, score_of
+from musictx.studio.exchange import beats_json, document_of, read_controllers, score_of
 from musictx.studio.original import set_controllers
 from musictx.studio.request import Request, bar_range
 from tests.midi import midi_bytes
@@ -54,10 +55,11 @@ def test_the_title_and_composer_of_notation_are_kept():
 @given(scores(grid=0.125), st.integers(1, 60), st.integers(1, 40))
 def test_a_part_has_the_notes_that_sound_in_it_and_the_marks_in_force(score, begin, length):
     begin, end = begin / 8, (begin + length) / 8
-    score = replace(score, lyrics=((begin - 0.125, "a"), (begin, "b"), (end, "c")))
+    texts = ((begin - 0.125, "a"), (begin, "b"), (end, "c"))
+    score = replace(score, lyrics=texts, markers=((0.0, "F"), (0.0, "Dm"), *texts))
     assert score_of(saved(document_of(score))).lyrics == score.lyrics
     part = excerpt(score, begin, end)
-    assert part.lyrics == ((0.0, "b"),)
+    assert (part.lyrics, part.markers) == (((0.0, "b"),), ((0.0, "Dm"), (0.0, "b")))
     expected = [
         (max(start, begin) - begin, min(stop, end) - begin, *rest)
         for start, stop, *rest in score.notes.tolist()

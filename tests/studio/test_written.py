@@ -137,7 +137,7 @@ def test_a_part_of_a_file_whose_channels_are_all_for_drums_becomes_pitched_in_a_
     document = exchange.document_of(midi.read(data))
     document.apply(Change(tracks=(document.tracks[0]._replace(drum=False),)))
     written = original.write(document, data)
-    assert "all its channels are for drums" in written.omissions[0]
+    assert "all its channels are in use" in written.omissions[0]
     assert not midi.read(written.data).notes["drum"].any()
 
 
