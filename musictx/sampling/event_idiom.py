@@ -49,7 +49,7 @@ class EventIdiom(Idiom):
 
     def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterable[int]:
         steps = int(np.ceil((until - state.seconds) / self.events.step_seconds - 1e-6))
-        return ev.write(np.empty(0, ev.EVENT), self.tokenizer.vocabulary, max(steps, 0)).tolist()
+        return ev.to_ids(np.empty(0, ev.EVENT), self.tokenizer.vocabulary, max(steps, 0)).tolist()
 
     def limits(self, region: Region) -> list[RowPenalty]:
         events, stats, targets = self.events, region.stats, region.steering.targets

@@ -236,7 +236,7 @@ class EventInfill(Infill):
         first = self._to_step(tokenizer.clock(music).offset) if len(music) else self._to_step(begin)
         self.origin = min(first, self._to_step(begin))
         ids = self.vocabulary.as_ids(tokenizer.encode(music))
-        events = ev.read(ids, self.vocabulary)[0]
+        events = ev.from_ids(ids, self.vocabulary)[0]
         events["step"] += first - self.origin
         self.step, self.stop = (self._to_step(at) - self.origin for at in (begin, end))
         self.done = self.step >= self.stop
@@ -260,7 +260,7 @@ class EventInfill(Infill):
         if first:
             begin = int(past["step"][0]) if len(past) else self.step
         past["step"] -= begin
-        return ev.write(past, self.vocabulary, self.step - begin)
+        return ev.to_ids(past, self.vocabulary, self.step - begin)
 
     def finish_notes(self, notes: np.ndarray) -> np.ndarray:
         notes = notes.copy()
@@ -285,7 +285,7 @@ class EventInfill(Infill):
 
     def append_ids(self) -> None:
         ids = np.append(self.ids_so_far(), self.row.piece).astype(int)
-        self.past, self.step = ev.read(ids, self.vocabulary)
+        self.past, self.step = ev.from_ids(ids, self.vocabulary)
         # The model may have drawn other velocities for given notes: restore the given ones.
         onsets = np.flatnonzero(ev.is_onset(self.past))[len(self.is_new) :]
         given_onsets = onsets[~np.array(self.row.is_new, bool)]
@@ -308,7 +308,7 @@ class EventInfill(Infill):
             levels,
             past,
             np.empty(0, np.int64),
-            ev.write(given, self.vocabulary),
+            ev.to_ids(given, self.vocabulary),
             budget=len(past) + 1 + IDS_AROUND + int(AHEAD_SHARE * self.context),
         )
         return np.concatenate([[CUT if first else BOS], window.prefix, window.past])
