@@ -40,7 +40,7 @@ from musictx.tokens.vocab import EOS, PAD, Vocabulary
 
 
 @dataclass(frozen=True)
-class NewNotes:
+class NewNoteLimits:
     """The limits on new notes.
 
     begin    the first step at which a new note may begin
@@ -87,9 +87,9 @@ class GivenRow(RowConstraint):
     is_new  for each note of ``piece``, whether it is new, not given
     """
 
-    def __init__(self, new: NewNotes, state: GrammarState) -> None:
+    def __init__(self, limits: NewNoteLimits, state: GrammarState) -> None:
         super().__init__(state)
-        self.new, self.table = new, new.table
+        self.limits, self.table = limits, limits.table
         self.piece: list[int] = []
         self.is_new: list[bool] = []
         kind = "bar" if "bar" in self.table.kinds else "time_shift"
