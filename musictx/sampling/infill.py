@@ -1,9 +1,9 @@
 """Infilling: new notes around given ones, in gaps and accompaniments.
 
 Given notes may lie before, between and after the new notes. The model reads the given notes in the
-layout of its training and writes the piece from beginning to end, including the given notes. Four
-rules ensure that given notes do not change (:class:`GivenRow`). An item is a note-on or note-off
-(:mod:`.event_infill`), or a note, chord or bar line (:mod:`musictx.songs.bar_constraint`):
+layout of its training and writes the piece from beginning to end, including the given notes. An
+item is a note-on or note-off (:mod:`.event_infill`), or a note, chord or bar line
+(:mod:`musictx.songs.bar_constraint`). Four rules keep the given items (:class:`GivenRow`):
 
 - no id is drawn that would skip the next given item, and that item is allowed when it is due;
 - an item that has begun is completed;
