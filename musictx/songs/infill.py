@@ -74,7 +74,7 @@ def compose(
     callbacks: dict[str, Any] = {
         "progress": progress and (lambda count, seconds: progress(count, seconds * stretch)),
         "on_event": None if loop else on_event,
-        "take": layout and layout.notes,
+        "rework": layout and layout.notes,
     }
     is_drums_only = [*named_parts.values()] == [DRUMS]  # then no chords are written
     for version in compose_region(region, model_task, score, request, seed, **callbacks):
