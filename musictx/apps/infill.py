@@ -1,5 +1,5 @@
-"""``musictx infill FILE from=5 to=8`` and ``musictx accompany FILE``: compose notes that fit given
-notes.
+"""``musictx infill FILE from=5 to=8`` and ``musictx accompany FILE``: compose new
+notes that fit the notes already there.
 
 :func:`.tasks.task_of` decides where new notes begin and which notes stay. :func:`arrange` decides
 which parts are composed, with which habits and controls (:class:`.Brief`). A region
@@ -53,8 +53,8 @@ from musictx.tokens import controls
 
 
 class Version(NamedTuple):
-    """The new ``notes`` of one version, its new ``chords`` as (seconds, name), and whether the
-    version reaches the end of the region."""
+    """One of the requested versions: its new ``notes``, its new ``chords`` as (seconds, name), and
+    whether it reaches the end of the region."""
 
     notes: np.ndarray
     chords: Sequence[tuple[float, str]]
@@ -73,9 +73,9 @@ def compose_versions(
     """Compose ``request.samples`` versions of a ``task``; yield each as soon as it is composed.
 
     Version i of seed s is always the same. ``progress`` and ``on_event`` are those of
-    :func:`.composer.versions`; for chorales and loops ``on_event`` is never called. Raises
-    ``UserError`` for a model without control tokens, and for an option that the model's tokens
-    cannot express, such as chords.
+    :func:`.composer.versions`, in seconds of the file; for chorales and loops ``on_event`` is never
+    called. Raises ``UserError`` for a model without control tokens, and for an option that the
+    model's tokens cannot express, such as chords.
     """
     compose = registry.load(idiom_of(bundle.tokenizer).infill)
     yield from compose(bundle, task, request, seed, progress=progress, on_event=on_event)
@@ -98,8 +98,8 @@ def compose_events(
 
 
 def with_beats(bundle: Bundle, task: Task, request: InfillConfig | AccompanyConfig) -> Task:
-    """Return ``task``, with the beats of its music if the new notes keep to beats. Raises
-    ``UserError`` for a model without control tokens."""
+    """Return ``task``, with the beats of its music if the new notes keep to beats. First check the
+    model: raises ``UserError`` if it has no control tokens."""
     if not has_controls(bundle.tokenizer):
         raise UserError(f"model: {no_controls_message(bundle.tokenizer)}")
     return task.in_time() if on_beats(bundle, request.quantise) else task
@@ -118,7 +118,8 @@ def _refuse_bars(bundle: Bundle, task: Task, request: InfillConfig | AccompanyCo
 
 def usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:
     """Return the usual density, in notes per second of the file, and register of a melody together
-    with its accompaniment. Without a melody: the density of the accompaniment to a usual one."""
+    with its accompaniment. Without a melody: only the density of an accompaniment to
+    an average melody."""
     density = accompaniment_density(bundle, task, len(task.given))
     levels = {"density": density} if np.isfinite(density) else {}
     if task.given_levels:
@@ -127,7 +128,7 @@ def usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:
         levels["density"] = min(density, corpus_density)
     if len(task.given):  # without a target the accompaniment stays too close to the melody
         mean_pitch = float(task.given.notes["pitch"].mean())
-        levels["register"] = max(mean_pitch - SEMITONES_LOWER, 1.0)
+        levels["register"] = max(mean_pitch - SEMITONES_LOWER, 1.0)  # 0 would be no target
     return levels
 
 
@@ -141,8 +142,9 @@ def arrange(
     the file with the programs that the model was trained with, and the brief of the region.
 
     In a gap, and for parts that ``request`` names, targets apply to the new notes alone. For the
-    usual accompaniment they apply to new and given notes together; the ``usual`` levels are the
-    targets of controls that ``request`` does not set.
+    usual accompaniment they apply to new and given notes together, and controls that ``request``
+    does not set get their ``usual`` levels (density: as ``Steering.usual_density``, with event
+    tokens as a target). For named parts only the usual polyphony counts.
     """
     _check_drums(bundle, task)
     named_parts = parts.find_parts(bundle, task.add)
@@ -160,9 +162,9 @@ def arrange(
     targets = _per_second_of_ids({**defaults, **request.controls}, stretch)
     given_levels = _per_second_of_ids(task.given_levels, stretch)
     region_levels = dict(targets)  # for control tokens, which describe all notes of the region
-    is_requested = request.sampling.density is not None
-    usual_density = None if is_requested else targets.pop("density", None)
-    if new_notes_only and "density" in targets:
+    density_is_requested = request.sampling.density is not None
+    usual_density = None if density_is_requested else targets.pop("density", None)
+    if new_notes_only and density_is_requested:
         if targets["density"]:
             start = task.given.notes["start"]  # in the region
             count = ((start >= task.begin) & (start < task.end)).sum()
@@ -186,12 +188,12 @@ def arrange(
         targets = (given_levels if task.is_gap else {}) | region_levels
     return score, Brief(
         given,
-        task.begin,
-        task.end,
-        task.is_gap,
-        new_parts,
-        habits,
-        request.sampling,
+        begin=task.begin,
+        end=task.end,
+        is_gap=task.is_gap,
+        parts=new_parts,
+        habits=habits,
+        sampling=request.sampling,
         stats=replace(bundle.stats, density=task.given_levels.get("density")),
         steering=Steering(levels, targets, steered_parts, usual_density),
     )
@@ -226,9 +228,9 @@ def _per_second_of_ids(values: Mapping[str, float], stretch: float) -> dict[str,
 
 
 def default_parts(bundle: Bundle, task: Task, score: Score) -> list[int]:
-    """Return the parts to compose if the request names none: those that the tracks of a gap have
-    inside it, and drums if these tracks have any; otherwise those of the model's usual
-    accompaniment. For a model without programs: program 0."""
+    """Return the parts to compose if the request names none: in a gap, the programs that its
+    tracks have there, and drums if they have any; otherwise those of the model's usual
+    accompaniment. For a model without programs, or if there are none: program 0."""
     on_tracks = score.notes[np.isin(score.notes["track"], task.tracks)]
     if "program" not in bundle.tokenizer.vocabulary.kinds:
         programs = {0}
@@ -236,7 +238,10 @@ def default_parts(bundle: Bundle, task: Task, score: Score) -> list[int]:
         programs = timeline.programs_between(on_tracks[~on_tracks["drum"]], task.begin, task.end)
     else:
         programs = set(parts.corpus_programs(bundle).values()) - {parts.melody_program(bundle)}
-    return [*sorted(programs or {0}), *([DRUMS] if on_tracks["drum"].any() else [])]
+    new_parts = sorted(programs)
+    if on_tracks["drum"].any():
+        new_parts.append(DRUMS)
+    return new_parts or [0]
 
 
 def _check_drums(bundle: Bundle, task: Task) -> None:
@@ -255,20 +260,20 @@ def compose_region(
     score: Score,
     request: InfillConfig | AccompanyConfig,
     seed: int,
-    take: FinishNotes | None = None,
+    rework: FinishNotes | None = None,
     **callbacks: Any,
 ) -> Iterator[Version]:
     """Compose ``request.samples`` versions of the ``region`` of a ``task``; yield each as soon as
-    it is composed. ``score`` is the file with the programs of the model. ``take``, if given, has
-    the last word on the new notes. ``callbacks`` are those of :func:`.composer.versions`."""
+    it is composed. ``score`` is the file with the programs of the model. ``rework``, if given,
+    is applied to the new notes last. ``callbacks`` are those of :func:`.composer.versions`."""
     seeds = [(seed, number) for number in range(request.samples)]
 
     def finish(new: np.ndarray) -> np.ndarray:
         new = _finish(region, task, score, request.quantise, new)
-        return take(new) if take else new
+        return rework(new) if rework else new
 
-    for version, new in composer.versions(region, seeds, finish=finish, **callbacks):
-        yield Version(new, version.chords, version.done)
+    for composed, new in composer.versions(region, seeds, finish=finish, **callbacks):
+        yield Version(new, composed.chords, composed.done)
 
 
 def _finish(region: Infill, task: Task, score: Score, grid: str, new: np.ndarray) -> np.ndarray:
@@ -296,7 +301,8 @@ def _finish(region: Infill, task: Task, score: Score, grid: str, new: np.ndarray
 
 def make_sample(bundle: Bundle, task: Task, version: Version) -> Sample:
     """Return the piece with the new notes of ``version``, and with its chords as markers. New
-    tracks are named after the parts that the request names, or else "accompaniment"."""
+    tracks are named after the parts that the request names, or else "accompaniment", unless the
+    corpus has a name for their program."""
     base, names = task.given if task.is_gap else task.score, dict(task.score.names)
     first_new_track = timeline.first_free_track(task.score)
     new_tracks = [] if task.tracks else np.unique(version.notes["track"]).tolist()
@@ -310,7 +316,8 @@ def make_sample(bundle: Bundle, task: Task, version: Version) -> Sample:
     markers = tuple(sorted([*task.given.markers, *(() if task.is_gap else version.chords)]))
     piece = replace(base, notes=notes, names=names, markers=markers)
     score = parts.with_file_programs(bundle, piece, task.score)
-    seam, length = task.begin if task.is_gap else 0.0, task.end - task.begin
+    seam = task.begin if task.is_gap else 0.0
+    length = task.end - task.begin
     ended: Ended = "seconds" if version.is_complete else "stuck"
     no_ids, chords = np.empty(0, np.uint16), tuple(version.chords)
     return Sample(score, seam, no_ids, len(version.notes), length, ended, chords)
@@ -327,9 +334,9 @@ def results(
     """Write each version as soon as it is composed, and yield its result. Before the first one,
     ``notice`` is called with warnings for the user."""
     if isinstance(config, InfillConfig):
-        option, path, done, chords = "file", config.file, "infilled", None
+        option, path, participle, chords = "file", config.file, "infilled", None
     else:
-        option, path, done, chords = "melody", config.melody, "accompanied", config.chords
+        option, path, participle, chords = "melody", config.melody, "accompanied", config.chords
     if path:
         score = read_music(path, option, config.limits, config.repeats, notice)
     elif chords:
@@ -341,7 +348,7 @@ def results(
     task = task_of(config, score, repairs=repairs)
     if line := formats.repairs_message(shown(chords), repairs):
         notice(line)
-    work = Work.of(config, path or "chords", notice, suits_bars(config, score), done=done)
+    work = Work.of(config, path or "chords", notice, suits_bars(config, score), done=participle)
     keeps_to_beats = on_beats(work.bundle, config.quantise)
     if keeps_to_beats:
         task = task.in_time()

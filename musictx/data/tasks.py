@@ -267,7 +267,7 @@ class EventTasks(Tasks):
         tables = events, given[given["step"] >= here]
 
         def size(stop: int) -> int:
-            return sum(len(ev.write(e[e["step"] <= stop], self.vocabulary)) for e in tables)
+            return sum(len(ev.to_ids(e[e["step"] <= stop], self.vocabulary)) for e in tables)
 
         steps = np.unique(events["step"])
         count = bisect_right(steps, room, key=size)

@@ -1,7 +1,8 @@
 """The idiom of event tokens (note-ons, note-offs and time shifts) and its penalties.
 
 :meth:`EventIdiom.limits` returns the penalties of all music, :meth:`EventIdiom.penalties` further
-ones for new pieces and continuations. Each is a function of one row; see :mod:`.penalties`.
+ones for new pieces and continuations, :meth:`EventIdiom.feedback_penalties` those that keep
+controls near their targets. Each is a function of one row; see :mod:`.penalties`.
 """
 
 from __future__ import annotations
@@ -49,32 +50,33 @@ class EventIdiom(Idiom):
 
     def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterable[int]:
         steps = int(np.ceil((until - state.seconds) / self.events.step_seconds - 1e-6))
-        return ev.write(np.empty(0, ev.EVENT), self.tokenizer.vocabulary, max(steps, 0)).tolist()
+        return ev.to_ids(np.empty(0, ev.EVENT), self.tokenizer.vocabulary, max(steps, 0)).tolist()
 
     def limits(self, region: Region) -> list[RowPenalty]:
         events, stats, targets = self.events, region.stats, region.steering.targets
-        habits, result = region.sampling.habits, list[RowPenalty]()
+        habits = region.sampling.habits
+        result: list[RowPenalty] = []
         if stats.instruments is not None and (events.program >= 0).any():
             result.append(instruments(self.tokenizer, stats.instruments, region.primer))
         most = stats.most_notes if habits else None
-        result.append(partial(sustain, events=events, most=most))
+        result.append(partial(limit_polyphony, events=events, most=most))
         if habits:
-            result.append(partial(silence, events=events))
+            result.append(partial(limit_silence, events=events))
             result.append(partial(repetition, events=events, target=stats.repetition_rate))
-        is_requested = "density" in targets
-        target = targets["density"] if is_requested else region.primer.density or stats.density
-        if target and (is_requested or habits):
-            rule = partial(density, events=events, target=target, is_requested=is_requested)
+        has_target = "density" in targets
+        target = targets["density"] if has_target else region.primer.density or stats.density
+        if target and (has_target or habits):
+            rule = partial(density, events=events, target=target, has_target=has_target)
             result.append(rule)
         return result
 
     def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:
         result = super().penalties(region, state)
         if region.sampling.habits:
-            # The first phrase returns only in tokens of one part, and if its pitches are allowed.
-            table = self.tokenizer.vocabulary
-            if "program" not in table.kinds and not limits_pitches(region.sampling):
-                result.append(Reprise(table, self.events, region.primer.ids))
+            # The first phrase may return if tokens have no programs and no option limits pitches.
+            vocabulary = self.tokenizer.vocabulary
+            if "program" not in vocabulary.kinds and not limits_pitches(region.sampling):
+                result.append(Reprise(vocabulary, self.events, region.primer.ids))
             result.append(MelodyRepetition(self.events))
         return result
 
@@ -89,33 +91,33 @@ class EventIdiom(Idiom):
 
 
 def among(values: np.ndarray, members: Sequence[int]) -> np.ndarray:
-    """Bool array: whether each of ``values``, -1 to 128, is one of ``members``, 0 to 255.
+    """Bool array: whether each of ``values`` (-1 to 128) is one of ``members`` (0 to 255).
     ``np.isin`` would take longer than a step of the model."""
     table = np.zeros(257, bool)
     table[members] = True
     return table[values]  # the last entry, which stays False, is that of -1
 
 
-def sustain(
+def limit_polyphony(
     row: RowConstraint, ids: np.ndarray, events: NoteEvents, most: int | None
 ) -> np.ndarray | None:
-    """Forbids note-ons of pitches that sound, and all note-ons while ``most`` or more notes sound
-    (``None``: no limit)."""
+    """Forbids note-ons of pitches that sound in the current program, and all new notes while
+    ``most`` or more notes sound (``None``: no limit)."""
     sounding = row.state.sounding
     if not len(sounding):
         return None
     forbidden = among(events.note_on, sounding.pitches_of_program())
     if most is not None and len(sounding) >= most:
         may_follow = (events.note_on < 0) & ~events.describes_note
-        if not sounding.has_onset:  # the program of a sounding note may come, to release the note
+        if not sounding.has_onset:  # notes may still be released, which may need their program
             may_follow |= among(events.program, [program for program, _ in sounding])
         forbidden |= ~may_follow
     return np.where(forbidden, np.inf, 0.0)
 
 
-def silence(row: RowConstraint, ids: np.ndarray, events: NoteEvents) -> np.ndarray | None:
-    """Forbids a silence of more than :data:`WINDOW_SECONDS` within the music. None of 64 excerpts
-    of performances has a silence of 5 s (docs/results.md)."""
+def limit_silence(row: RowConstraint, ids: np.ndarray, events: NoteEvents) -> np.ndarray | None:
+    """Forbids a silence of more than :data:`WINDOW_SECONDS` within the music. Real performances
+    hardly have any: none of 64 excerpts has one of 5 s (docs/results.md)."""
     if len(row.state.sounding):
         return None
     waits = events.shift_seconds
@@ -125,22 +127,22 @@ def silence(row: RowConstraint, ids: np.ndarray, events: NoteEvents) -> np.ndarr
 
 
 def density(
-    row: RowConstraint, ids: np.ndarray, events: NoteEvents, target: float, is_requested: bool
+    row: RowConstraint, ids: np.ndarray, events: NoteEvents, target: float, has_target: bool
 ) -> np.ndarray:
-    """Keeps the notes per second of the last :data:`WINDOW_SECONDS` near ``target``.
+    """Keeps the density (notes per second) of the last :data:`WINDOW_SECONDS` near ``target``.
 
     The error is the measured density minus ``target``. The penalty of note-ons, and of programs and
     velocities before them, is ``gain * error`` nats; time shifts get this number as a bonus, in
-    proportion to their length. For a requested density note-offs are penalised like note-ons:
+    proportion to their length. If the controls have a target, note-offs are penalised, too:
     otherwise notes would become short while note-ons are penalised.
     """
-    state, gain = row.state, REQUESTED_GAIN if is_requested else USUAL_GAIN
+    state, gain = row.state, REQUESTED_GAIN if has_target else USUAL_GAIN
     span = window_seconds(state.seconds)
     begin = state.seconds - span - 1e-6
     # Count the onsets after `begin`; they are sorted from the last to the first.
     count = bisect_left(state.sounding.recent_onsets(), -begin, key=lambda onset: -onset.seconds)
     penalised = (events.note_on >= 0) | events.describes_note
-    penalised |= is_requested & (events.note_off >= 0)
+    penalised |= has_target & (events.note_off >= 0)
     nats: np.ndarray = gain * (
         (count / span - target) * (penalised - events.shift_seconds / events.shift_seconds.max())
     )
@@ -152,20 +154,23 @@ def repetition(
 ) -> np.ndarray | None:
     """Penalises note-ons of pitches that began within the last :data:`RESTRUCK_SECONDS`.
 
-    ``target`` is the share of such repetitions among the notes of the corpus. The penalty is
-    :data:`REPETITION_GAIN` nats for each repetition among the last :data:`REPETITION_NOTES` notes
-    in excess of that share.
+    ``target`` is the share of such re-struck notes in the corpus. The penalty is
+    :data:`REPETITION_GAIN` nats for each re-struck note among the last :data:`REPETITION_NOTES`
+    notes in excess of that share.
     """
     state = row.state
     onsets = state.sounding.recent_onsets()[:REPETITION_NOTES]
-    repetitions, last_onset = 0, dict[int, float]()  # pitch -> seconds
+    repetitions = 0
+    last_onset: dict[int, float] = {}  # pitch -> seconds
     for seconds, pitch, _ in reversed(onsets):
         if seconds - last_onset.get(pitch, -np.inf) < RESTRUCK_SECONDS - 1e-6:
             repetitions += 1
         last_onset[pitch] = seconds
     nats = REPETITION_GAIN * (repetitions - target * len(onsets))
     recent = [p for p, at in last_onset.items() if state.seconds - at < RESTRUCK_SECONDS - 1e-6]
-    return np.where(among(events.note_on, recent), nats, 0.0) if nats > 0 and recent else None
+    if nats <= 0 or not recent:
+        return None
+    return np.where(among(events.note_on, recent), nats, 0.0)
 
 
 def event_feedback(

@@ -20,7 +20,7 @@ from musictx.bundle import Bundle
 from musictx.data.statistics import WINDOW_SECONDS
 from musictx.notes import DRUMS
 from musictx.sampling.constants import AHEAD_SHARE, PAST_SHARE, SEGMENT_SECONDS
-from musictx.sampling.infill import Brief, GivenRow, Infill, NewNotes
+from musictx.sampling.infill import Brief, GivenRow, Infill, NewNoteLimits
 from musictx.sampling.penalties import pitch_set
 from musictx.tokens import events as ev
 from musictx.tokens.controls import HERE, IDS_AROUND, build_window
@@ -49,36 +49,36 @@ class EventRow(GivenRow):
     next_index  the index in ``given`` of the next event to write
     due         the given events of the current step that are not yet written
     held        {(program, pitch): count} of the new notes that sound; the model may end them
-    last_step   the step at which the row is done at the latest. If ``new`` has an ``end``, the row
-                is done as soon as the end is reached and no new note sounds
+    last_step   the step at which the row is done at the latest. If ``limits`` has an ``end``, it is
+                done as soon as the end is reached and no new note sounds
     """
 
     state: PerformanceState
 
     def __init__(
         self,
-        new: NewNotes,
+        limits: NewNoteLimits,
         state: PerformanceState,
         given: np.ndarray,
         held: Collection[tuple[int, int]],
         last_step: int,
     ) -> None:
-        super().__init__(new, state)
+        super().__init__(limits, state)
         self.last_step, self.held = last_step, Counter(held)
         self.given, self.next_index = [GivenEvent(*event) for event in given.tolist()], 0
         self._has_programs = "program" in state.ids
-        parts = range(128) if new.parts is None else new.parts
-        self._parts = {part for part in parts if new.tones(part).any()}
+        parts = range(128) if limits.parts is None else limits.parts
+        self._parts = {part for part in parts if limits.tones(part).any()}
         self._excluded = np.zeros(self.table.size, bool)  # ids that new notes may not use
         if self._has_programs:
             programs = self.table.values_in("program")
             self._excluded[state.ids["program"]] = ~np.isin(programs, [*self._parts])
-            self._excluded[state.ids["drum"]] = new.parts is not None or not self._parts
+            self._excluded[state.ids["drum"]] = limits.parts is not None or not self._parts
         self._update()
 
     def _update(self) -> None:
         """Update ``due`` and ``done`` after an id."""
-        step, end = self.state.steps, self.new.end
+        step, end = self.state.steps, self.limits.end
         stop = bisect_right(self.given, step, self.next_index, key=lambda item: item.step)
         self.due = self.given[self.next_index : stop]
         if self.state.last not in MODIFIERS and not self.due:
@@ -136,7 +136,7 @@ class EventRow(GivenRow):
         self._restrict_new(mask)
         if may_begin:
             mask[note_on] = True
-        if self.new.end is not None and self.state.steps >= self.new.end:
+        if self.limits.end is not None and self.state.steps >= self.limits.end:
             self._allow_only_releases(mask)
         shifts = self.state.ids["time_shift"]
         if self.due:
@@ -159,7 +159,7 @@ class EventRow(GivenRow):
         tones = self._tones(sounding.program)
         mask[ids["note_on"]] &= tones[self.table.values_in("note_on")]
         if self._has_programs:
-            busy = {*self.new.habits, *(program for program, _ in sounding.notes)} & self._parts
+            busy = {*self.limits.habits, *(program for program, _ in sounding.notes)} & self._parts
             if not sounding.has_onset:  # after a note-on no note-off may come before a time shift
                 busy -= {program for (program, _), count in self.held.items() if count}
             full = [program for program in busy if not self._tones(program).any()]
@@ -174,14 +174,14 @@ class EventRow(GivenRow):
         """(128,) bool: the pitches that a new note of ``program`` may have now."""
         if program not in self._parts:
             return np.zeros(128, bool)
-        tones = self.new.tones(program).copy()
+        tones = self.limits.tones(program).copy()
         sounding = self.state.sounding.notes
         tones[[pitch for other, pitch in sounding if other == program]] = False
         due = [item for item in self.due if item.action == ev.ON and item.program == program]
         tones[[item.pitch for item in due]] = False
-        if program in self.new.habits:
+        if program in self.limits.habits:
             held = sum(count for (other, _), count in self.held.items() if other == program)
-            tones &= held < self.new.habits[program].voices
+            tones &= held < self.limits.habits[program].voices
         return tones
 
     def _allow_only_releases(self, mask: np.ndarray) -> None:
@@ -236,7 +236,7 @@ class EventInfill(Infill):
         first = self._to_step(tokenizer.clock(music).offset) if len(music) else self._to_step(begin)
         self.origin = min(first, self._to_step(begin))
         ids = self.vocabulary.as_ids(tokenizer.encode(music))
-        events = ev.read(ids, self.vocabulary)[0]
+        events = ev.from_ids(ids, self.vocabulary)[0]
         events["step"] += first - self.origin
         self.step, self.stop = (self._to_step(at) - self.origin for at in (begin, end))
         self.done = self.step >= self.stop
@@ -260,7 +260,7 @@ class EventInfill(Infill):
         if first:
             begin = int(past["step"][0]) if len(past) else self.step
         past["step"] -= begin
-        return ev.write(past, self.vocabulary, self.step - begin)
+        return ev.to_ids(past, self.vocabulary, self.step - begin)
 
     def finish_notes(self, notes: np.ndarray) -> np.ndarray:
         notes = notes.copy()
@@ -270,7 +270,7 @@ class EventInfill(Infill):
         return notes
 
     def rows(self, count: int) -> list[EventRow]:
-        new = NewNotes(
+        limits = NewNoteLimits(
             self.vocabulary,
             end=self.stop if self.brief.is_gap else None,
             parts=self.parts,
@@ -281,11 +281,12 @@ class EventInfill(Infill):
         state = self.tokenizer.grammar(np.concatenate([mark, self.ids_so_far(), mark]))
         segment = np.inf if self.brief.is_gap else max(1, self._to_step(SEGMENT_SECONDS))
         last_step = int(min(self._last_step, self.step + segment))
-        return [EventRow(new, state.copy(), self.given, self.held, last_step) for _ in range(count)]
+        arguments = self.given, self.held, last_step
+        return [EventRow(limits, state.copy(), *arguments) for _ in range(count)]
 
     def append_ids(self) -> None:
         ids = np.append(self.ids_so_far(), self.row.piece).astype(int)
-        self.past, self.step = ev.read(ids, self.vocabulary)
+        self.past, self.step = ev.from_ids(ids, self.vocabulary)
         # The model may have drawn other velocities for given notes: restore the given ones.
         onsets = np.flatnonzero(ev.is_onset(self.past))[len(self.is_new) :]
         given_onsets = onsets[~np.array(self.row.is_new, bool)]
@@ -308,7 +309,7 @@ class EventInfill(Infill):
             levels,
             past,
             np.empty(0, np.int64),
-            ev.write(given, self.vocabulary),
+            ev.to_ids(given, self.vocabulary),
             budget=len(past) + 1 + IDS_AROUND + int(AHEAD_SHARE * self.context),
         )
         return np.concatenate([[CUT if first else BOS], window.prefix, window.past])

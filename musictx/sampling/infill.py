@@ -1,17 +1,17 @@
 """Infilling: new notes around given ones, in gaps and accompaniments.
 
 Given notes may lie before, between and after the new notes. The model reads the given notes in the
-layout of its training and writes the piece from beginning to end, including the given notes. Four
-rules ensure that given notes do not change (:class:`GivenRow`):
+layout of its training and writes the piece from beginning to end, including the given notes. An
+item is a note-on or note-off (:mod:`.event_infill`), or a note, chord or bar line
+(:mod:`musictx.songs.bar_constraint`). Four rules keep the given items (:class:`GivenRow`):
 
 - no id is drawn that would skip the next given item, and that item is allowed when it is due;
 - an item that has begun is completed;
 - new notes of a pitch end before a given note of that pitch begins;
 - no new note begins while a given note of its pitch sounds or begins.
 
-An item is a note-on or note-off (:mod:`.event_infill`), or a note, chord or bar line
-(:mod:`musictx.songs.bar_constraint`). These modules define the ids of an item and which ids would
-skip it. A region that does not fit into the model's context is composed in segments.
+These modules define the ids of an item and which ids would skip it. A region that does not fit into
+the model's context is composed in segments.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ from musictx.tokens.vocab import EOS, PAD, Vocabulary
 
 
 @dataclass(frozen=True)
-class NewNotes:
+class NewNoteLimits:
     """The limits on new notes.
 
+    table    the vocabulary
     begin    the first step at which a new note may begin
     end      new notes begin before this step; ``None``: no limit
     parts    the allowed parts: programs, :data:`DRUMS`, :data:`CHORD`; ``None``: any
@@ -64,8 +65,8 @@ class NewNotes:
         """(128,) bool: the pitches, drums or roots of ``part`` that the vocabulary, the request and
         the habit allow. Callers must not modify the array."""
         if part not in self._tones:
-            pitched = "pitch" if "pitch" in self.table.slices else "note_on"
-            kind = {CHORD: "root", DRUMS: "drum"}.get(part, pitched)
+            pitch_kind = "pitch" if "pitch" in self.table.slices else "note_on"
+            kind = {CHORD: "root", DRUMS: "drum"}.get(part, pitch_kind)
             tones = np.isin(np.arange(128), self.table.values_in(kind))
             if part not in (CHORD, DRUMS):
                 tones &= self.pitches
@@ -83,13 +84,13 @@ class NewNotes:
 class GivenRow(RowConstraint):
     """The constraint on one row that keeps the given notes.
 
-    piece   the ids since the constraint was created, drawn or given
+    piece   the ids since the constraint was created, also those of given notes
     is_new  for each note of ``piece``, whether it is new, not given
     """
 
-    def __init__(self, new: NewNotes, state: GrammarState) -> None:
+    def __init__(self, limits: NewNoteLimits, state: GrammarState) -> None:
         super().__init__(state)
-        self.new, self.table = new, new.table
+        self.limits, self.table = limits, limits.table
         self.piece: list[int] = []
         self.is_new: list[bool] = []
         kind = "bar" if "bar" in self.table.kinds else "time_shift"
@@ -107,8 +108,8 @@ class GivenRow(RowConstraint):
         return mask
 
     def restrict(self, mask: np.ndarray) -> None:
-        """Change ``mask``, (V,) bool, which has the ids that the grammar allows: remove new notes
-        that are not allowed and ids that skip the next given item, and add the ids of that item."""
+        """Change ``mask``, (V,) bool, the ids that the grammar allows: exclude new notes that are
+        not allowed and ids that skip the next given item, and include the ids of that item."""
         raise NotImplementedError
 
     def ids_toward_given(self) -> Sequence[int]:
@@ -121,8 +122,9 @@ class GivenRow(RowConstraint):
         raise NotImplementedError
 
     def groups(self) -> np.ndarray:
-        """The kind of each id, except that :meth:`due_id` belongs to the ids that advance time:
-        these are forbidden, so that it gets their probability."""
+        """(V,) the group of each id: the probability of forbidden ids goes to the allowed ids of
+        their group. Groups are kinds, except that :meth:`due_id` is in the group of the ids that
+        advance time: these are forbidden, so that it gets their probability."""
         if self.done or (token := self.due_id()) is None:
             return self.table.kind_of
         groups = self.table.kind_of.copy()
@@ -151,7 +153,7 @@ class Brief:
     begin     the beginning of the region in seconds
     end       the end of the region in seconds
     is_gap    whether the region is a gap: no new note begins after its end
-    parts     the parts of new notes: programs, 128 for drums; ``None``: any
+    parts     the parts of new notes: programs, :data:`DRUMS`; ``None``: any
     habits    {part: its limits on simultaneous notes, onsets, lengths of notes and pitches}
     sampling, stats, steering   as in :class:`.Region`
     """
@@ -176,12 +178,15 @@ class Infill(Region):
 
     step      the step up to which the piece is complete
     stop      the step at which the region ends
-    first_step  the value of ``step`` before anything is composed
+    first_step  the value of ``step`` before anything is composed, set by :meth:`with_seed`
     is_new    for each note up to ``step``, whether it is new, not given
     seconds   the length of the music composed so far, in seconds of the ids
     segments  the number of segments composed so far
-    stalled   the number of the last segments in which time did not advance
-    rejected  another version, and the penalty in nats for repeating its new notes
+    stalled   for how many segments in a row time has not advanced
+    done      whether the region is complete
+    row       the constraint of the current segment
+    rejected  an earlier version that was too similar to another, and the penalty in nats for
+              repeating its new notes
     variation_of  the notes of which the new notes are a variation, in seconds of the score;
                   ``None``: not a variation
     """
@@ -235,7 +240,7 @@ class Infill(Region):
         raise NotImplementedError
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
-        """The ids that the model reads first."""
+        """The prompt of the next segment."""
         raise NotImplementedError
 
     def rows(self, count: int) -> Sequence[GivenRow]:
@@ -269,7 +274,8 @@ class Infill(Region):
         end = min(self.row.state.seconds, self.stop * self.step_seconds)
         self.seconds = end - self.first_step * self.step_seconds
         if self.emitter is not None:
-            self.emitter.report(self.row.changes, not self.row.is_new or self.row.is_new[-1])
+            latest_is_new = self.row.is_new[-1] if self.row.is_new else True
+            self.emitter.report(self.row.changes, latest_is_new)
 
     def end_segment(self) -> None:
         """Append the ids drawn since :meth:`setup` to the piece."""

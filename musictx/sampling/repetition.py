@@ -99,7 +99,7 @@ def subject_of(ids: np.ndarray, table: Vocabulary, step: float) -> Subject | Non
     """The first phrase of the music ``ids``. Among the onsets within :data:`PHRASE_SECONDS`
     (earliest, latest) after the first one, the onset after the longest wait begins the next phrase.
     ``None`` if there is no such onset. ``step`` is the length of a step in seconds."""
-    events, _ = ev.read(table.as_ids(ids), table)
+    events, _ = ev.from_ids(table.as_ids(ids), table)
     note_ons = events[events["action"] == ev.ON]
     if not len(note_ons):
         return None

@@ -1,6 +1,6 @@
 """Place new notes on the beats, bars and tracks of the piece that they continue.
 
-The tempo map, meters and tracks of the piece stay unchanged.
+The tempo map and meters of the piece stay unchanged.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from musictx.tokens.tokenizer import Tokenizer
 #: {name of a grid: number of its lines per quarter note}
 GRIDS = {"16": 4, "8": 2, "8t": 3}
 #: A note in a gap begins at least this number of seconds before the end of the gap.
-LEAST_SECONDS = 0.005
+MIN_SECONDS_BEFORE_END = 0.005
 
 
 def excerpt_begin(score: Score, seconds: float) -> float:
-    """The time at which an excerpt of ``score`` from ``seconds`` on begins: the last bar line at or
+    """Where an excerpt of ``score`` from about ``seconds`` on begins: the last bar line at or
     before ``seconds`` if the notes are on a grid (:func:`on_grid`), else ``seconds``."""
     if not on_grid(score):
         return seconds
@@ -33,7 +33,7 @@ def excerpt_begin(score: Score, seconds: float) -> float:
 
 
 def on_grid(score: Score) -> bool:
-    """Whether the notes of ``score`` begin on the sixteenths or the eighth triplets of its tempo
+    """Whether the notes of ``score`` begin on sixteenths or triplet eighths of its tempo
     map. ``False`` without a tempo map or with fewer than four notes."""
     if not len(score.tempos) or len(score) < 4:
         return False
@@ -43,7 +43,7 @@ def on_grid(score: Score) -> bool:
 
 def quantise(notes: np.ndarray, score: Score, grid: str) -> np.ndarray:
     """``notes`` with starts and ends moved to the nearest lines of ``grid`` (:data:`GRIDS`, or
-    ``none``) on the beats of ``score``. Each note lasts at least from one line to the next. Of the
+    ``none``) on the beats of ``score``. Each note is at least one grid unit long. Of the
     notes of a track that begin together on one pitch only the loudest remains."""
     if grid == "none":
         return notes
@@ -72,7 +72,7 @@ def move_into_range(
 ) -> np.ndarray:
     """``notes`` shifted, where necessary, so that begin <= start < end (seconds). If lines of
     ``grid`` lie in this range, starts are limited to the first and last of them."""
-    first, last = begin, max(begin, end - LEAST_SECONDS)
+    first, last = begin, max(begin, end - MIN_SECONDS_BEFORE_END)
     if grid != "none":
         lines, beats = GRIDS[grid], score.beats
         first_line, stop_line = (np.ceil(beats.quarters(t) * lines - 1e-6) for t in (begin, end))
@@ -93,7 +93,7 @@ def snap_to_ticks(notes: np.ndarray, score: Score, begin: float, end: float) -> 
     lines = score.ticks_per_quarter
     if not lines:
         return notes
-    beats = dataclasses.replace(score, pulse=None).beats
+    beats = dataclasses.replace(score, pulse=None).beats  # of the tempo marks: ticks follow them
     first, stop = (np.ceil(beats.quarters(t) * lines - 1e-6) for t in (begin, end))
     return _snap(notes, beats, lines, first, max(first, stop - 1))
 
@@ -109,15 +109,18 @@ def cut(score: Score, until: float) -> Score:
     )
 
 
-def join(score: Score, old: np.ndarray, new: np.ndarray, seam: float) -> Score:
+def join(score: Score, decoded: np.ndarray, new: np.ndarray, seam: float) -> Score:
     """``score`` with the notes ``new`` added and its pedals cut at ``seam`` seconds.
 
-    ``old`` are the notes of ``score`` decoded from the ids. A note that sounds at the seam gets the
-    end of its decoded note, which the model has chosen.
+    ``decoded`` are the notes of ``score`` decoded from the ids. A note that sounds at the seam gets
+    the end of its decoded note, which the model has chosen.
     """
     notes = score.notes.copy()
     for i, note in enumerate(notes):
-        candidates = old[old["pitch"] == note["pitch"]]
+        matches = (decoded["pitch"] == note["pitch"]) & (decoded["drum"] == note["drum"])
+        has_program = matches & (decoded["program"] == note["program"])
+        # Without programs in the tokens, all decoded notes have program 0.
+        candidates = decoded[has_program if has_program.any() else matches]
         if len(candidates):
             end = candidates["end"][np.argmin(np.abs(candidates["start"] - note["start"]))]
             if end > seam + 1e-6 or note["end"] > seam + NEAR:
@@ -159,22 +162,24 @@ def _between(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
 
 
 def assign_tracks(
-    new: np.ndarray, score: Score, tokenizer: Tokenizer, among: Collection[int] | None = None
+    new: np.ndarray, score: Score, tokenizer: Tokenizer, allowed: Collection[int] | None = None
 ) -> np.ndarray:
     """The notes ``new`` on the tracks of ``score``, the piece that they continue, or only on its
-    tracks ``among``. If tokens have no velocities, notes get the median velocity of the score.
+    ``allowed`` tracks.
 
-    If tokens are interleaved voices and there are as many pitched tracks, the highest voice goes to
-    the highest track, and so on. Any other note goes to the track with the nearest mean pitch among
-    the tracks that have its program at that time, or else at any time, or to a new track if there
-    is none; without programs in the tokens, among all pitched or all drum tracks. A note on an
-    existing track gets the program that the track has at that time.
+    - If tokens are interleaved voices and there are as many pitched tracks, the highest voice goes
+      to the highest track, and so on.
+    - Otherwise a note goes to a track with its program at that time, else at any time, else to a
+      new track. Without programs in the tokens, any pitched track fits, and for drums any drum
+      track. Of several tracks, the one with the nearest mean pitch is chosen.
+    - A note on an existing track gets the program that the track has at that time.
+    - If tokens have no velocities, notes get the median velocity of the tracks.
     """
     new = new.copy()
     notes = score.notes
     next_track = first_free_track(score)
-    if among is not None:
-        notes = notes[np.isin(notes["track"], [*among])]
+    if allowed is not None:
+        notes = notes[np.isin(notes["track"], [*allowed])]
     if not len(notes) or not len(new):
         return new
     has_programs = {"program", "Program"} & set(tokenizer.vocabulary.kinds)
@@ -183,16 +188,16 @@ def assign_tracks(
     mean_pitch = np.array([group["pitch"].mean() for group in track_notes])
     is_drums = np.array([group["drum"][0] for group in track_notes])
     programs = [set(group["program"].tolist()) for group in track_notes]
-    current = np.array([_programs_at(group, new["start"]) for group in track_notes])
+    program_at_start = np.array([_programs_at(group, new["start"]) for group in track_notes])
     voices = np.unique(new["track"])
     descending = tracks[~is_drums][np.argsort(-mean_pitch[~is_drums], kind="stable")]
     has_voices = 0 < tokenizer.voices == len(descending)
     for i, note in enumerate(new):
         fits = is_drums == note["drum"]
         if has_programs and not note["drum"]:
-            now = current[:, i] == note["program"]
-            ever = np.array([int(note["program"]) in numbers for numbers in programs])
-            fits &= now if (fits & now).any() else ever
+            has_now = program_at_start[:, i] == note["program"]
+            has_ever = np.array([int(note["program"]) in ever for ever in programs])
+            fits &= has_now if (fits & has_now).any() else has_ever
         if has_voices:
             new["track"][i] = descending[note["track"]]
         elif fits.any():
@@ -211,13 +216,14 @@ def first_free_track(score: Score) -> int:
 
 
 def with_track_programs(new: np.ndarray, notes: np.ndarray) -> np.ndarray:
-    """The notes ``new`` with the programs of their tracks at their starts, taken from ``notes``
-    (sorted by start; for drums, from drums). Notes on tracks without these stay unchanged."""
+    """The notes ``new`` with the programs of their tracks at their starts, taken from the ``notes``
+    (sorted by start) of the same track, for drums from its drums. Without any, they stay as they
+    are."""
     new, fields = new.copy(), ["track", "drum"]
-    for part in np.unique(new[fields]):
-        in_part, existing = new[fields] == part, notes[notes[fields] == part]
+    for key in np.unique(new[fields]):
+        has_key, existing = new[fields] == key, notes[notes[fields] == key]
         if len(existing):
-            new["program"][in_part] = _programs_at(existing, new["start"][in_part])
+            new["program"][has_key] = _programs_at(existing, new["start"][has_key])
     return new
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from musictx.data.statistics import WINDOW_SECONDS
 from musictx.notes import DRUMS
-from musictx.sampling.infill import GivenRow, NewNotes
+from musictx.sampling.infill import GivenRow, NewNoteLimits
 from musictx.songs.bar_codec import LENGTH, PART, PLACE, TONE, part_id
 from musictx.songs.bar_grammar import END_KEY, BarState, Group
 from musictx.songs.bars import STEP_SECONDS, STEPS_PER_SECOND
@@ -32,7 +32,7 @@ WINDOW_STEPS = round(WINDOW_SECONDS * STEPS_PER_SECOND)
 
 @dataclass
 class PartLimits:
-    """Applies the limits ``new`` to the notes that may follow ``state``.
+    """Applies ``limits`` to the notes that may follow ``state``.
 
     A place is allowed if a part is allowed there, and a part if a tone is: a pitch, drum or chord
     root. All notes of a part, new and given, count towards its limits.
@@ -42,19 +42,19 @@ class PartLimits:
                songs may have several tracks of one program
     """
 
-    new: NewNotes
+    limits: NewNoteLimits
     state: BarState
     remaining: list[Group] | None = None
 
     @property
     def parts(self) -> Collection[int]:
         """The parts of new notes."""
-        return self.new.parts or ()
+        return self.limits.parts or ()
 
     def restrict(self, mask: np.ndarray) -> None:
         """Restrict ``mask``, the ids that the grammar allows, to groups of new notes that precede
         the remaining given groups. Bar lines and ``eos`` are not restricted."""
-        new, state, field = self.new, self.state, len(self.state.group)
+        limits, state, field = self.limits, self.state, len(self.state.group)
         if field == PLACE:
             places = mask[state.ids["place"]]
             for place in np.flatnonzero(places).tolist():
@@ -63,13 +63,13 @@ class PartLimits:
             return
         elif field == PART:
             allowed = np.zeros(len(mask), bool)
-            allowed[[part_id(new.table, part) for part in self.parts_at(state.place)]] = True
+            allowed[[part_id(limits.table, part) for part in self.parts_at(state.place)]] = True
             mask &= allowed
         elif field == TONE:
             kind, tones = state.kind(TONE), self._tones_at(state.place, state.part)
             mask[state.ids[kind]] &= tones[state.table.values_in(kind)]
-        elif field == LENGTH and state.part in new.habits:
-            longest = np.round(new.habits[state.part].longest / STEP_SECONDS)
+        elif field == LENGTH and state.part in limits.habits:
+            longest = np.round(limits.habits[state.part].longest / STEP_SECONDS)
             mask[state.ids["length"]] &= state.table.values_in("length") <= max(longest, 1)
 
     def parts_at(self, place: int) -> list[int]:
@@ -78,14 +78,14 @@ class PartLimits:
 
     def _tones_at(self, place: int, part: int) -> np.ndarray:
         """(128,) bool: the tones that a new group of ``part`` may have at ``place``."""
-        new, last, current = self.new, self.state.last_key, (place, part)
+        limits, last, current = self.limits, self.state.last_key, (place, part)
         step = self.state.bars[-1].begin + place
         following = self.remaining[0].key if self.remaining else END_KEY
         in_order = last[:2] <= current <= following[:2] and (part != CHORD or last[:2] < current)
-        in_region = new.begin <= step and (new.end is None or step < new.end)
+        in_region = limits.begin <= step and (limits.end is None or step < limits.end)
         if not (in_order and in_region) or self.is_full(part, step):
             return np.zeros(128, bool)
-        tones = new.tones(part).copy()
+        tones = limits.tones(part).copy()
         if last[:2] == current:
             tones[: last[TONE] + 1] = False
         if following[:2] == current:
@@ -97,10 +97,10 @@ class PartLimits:
     def is_full(self, part: int, step: int) -> bool:
         """Whether ``part`` may begin no further note at ``step``, because it has as many
         simultaneous notes, or recent onsets, as its habit allows."""
-        if part not in self.new.habits:
+        if part not in self.limits.habits:
             return False
         habit, recent = (
-            self.new.habits[part],
+            self.limits.habits[part],
             self.state.count_onsets(part, step - WINDOW_STEPS + 1),
         )
         return len(self._sounding(part, step)) >= habit.voices or recent >= habit.densest
@@ -148,10 +148,10 @@ class BarRow(PartLimits, GivenRow):
     state: BarState
     remaining: list[Group]
 
-    def __init__(self, new: NewNotes, state: BarState, given: GivenBars) -> None:
-        GivenRow.__init__(self, new, state)
+    def __init__(self, limits: NewNoteLimits, state: BarState, given: GivenBars) -> None:
+        GivenRow.__init__(self, limits, state)
         self.given = given
-        self.first_step = max(state.bars[-1].begin, new.begin)
+        self.first_step = max(state.bars[-1].begin, limits.begin)
         self.queue: list[int] = []
         self.remaining = [group for group in given.groups[self.bar] if group.key > state.last_key]
         self._ahead = 0  # how many ids at the front of the queue belong to groups ahead
@@ -194,7 +194,7 @@ class BarRow(PartLimits, GivenRow):
         elif field == LENGTH:
             # The new note must end before the next given note of its pitch or, if its part has one
             # voice, of its part.
-            notes, habit = self.given.notes, self.new.habits.get(state.part)
+            notes, habit = self.given.notes, self.limits.habits.get(state.part)
             is_limit = notes["part"] == state.part
             if habit is None or habit.voices != 1:
                 is_limit &= notes["pitch"] == state.value(TONE)
@@ -217,7 +217,7 @@ class BarRow(PartLimits, GivenRow):
         """Queue the ids of the next bar's groups ahead and bar line, or set ``done`` after the last
         bar."""
         bar = self.bar + 1
-        if self.given.lines[bar] >= self.new.end:
+        if self.given.lines[bar] >= self.limits.end:
             self.done = True
             return
         ahead = self.given.ahead.get(bar, [])
@@ -247,6 +247,7 @@ class BarRow(PartLimits, GivenRow):
         """After a complete group: drop given groups at or after the end of the region, and set
         ``done`` if nothing is left to compose."""
         begin = self.state.bars[-1].begin
-        assert self.new.end is not None
-        self.remaining = [group for group in self.remaining if begin + group.place < self.new.end]
-        self.done = self.state.step >= self.new.end and not self.remaining
+        end = self.limits.end
+        assert end is not None
+        self.remaining = [group for group in self.remaining if begin + group.place < end]
+        self.done = self.state.step >= end and not self.remaining

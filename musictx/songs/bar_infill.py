@@ -19,7 +19,7 @@ from musictx.notes import DRUMS, Score
 from musictx.sampling.cadence import CHORD_NOTES
 from musictx.sampling.constants import AHEAD_SHARE, PAST_SHARE
 from musictx.sampling.constraints import RowPenalty
-from musictx.sampling.infill import Brief, Infill, NewNotes, sparing_given
+from musictx.sampling.infill import Brief, Infill, NewNoteLimits, sparing_given
 from musictx.sampling.penalties import pitch_set
 from musictx.songs import bar_codec, infill_penalties
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, split_bars, write
@@ -204,11 +204,11 @@ class BarInfill(Infill):
         given = GivenBars(self.lines, line_ids, self.given.notes, groups, ahead)
         pitches = pitch_set(self.sampling, self.primer, self.tokenizer)
         drums = IN_KIT if self.drummers else None
-        new = NewNotes(
+        limits = NewNoteLimits(
             self.table, self.begin, self.stop, self.parts, self.brief.habits, pitches, drums
         )
         state = self.tokenizer.grammar(self.piece)
-        return [BarRow(new, state.copy(), given) for _ in range(count)]
+        return [BarRow(limits, state.copy(), given) for _ in range(count)]
 
     def append_ids(self) -> None:
         stop = len(self.row.piece) - len(self.row.piece) % FIELDS_PER_NOTE  # of complete groups

@@ -1,8 +1,8 @@
-"""Styles of drums: drummers, with probabilities of each kind of stroke at each place of a bar.
+"""Drum styles: drummers, with the probability of a hit of each kind at each position in a bar.
 
 A model card may contain drummers by style (``scripts/ships/song.yaml``). A drum part is steered
-towards one of them: the log-probabilities that this drummer gives to the next stroke, and to no
-stroke before it, are added to the logits of the model.
+towards one of them: the log-probabilities that this drummer gives to the next hit, and to the
+silence before it, are added to the logits of the model.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ KINDS = {
     "pedal hat": (44,),
 }
 KICK, CRASH = (list(KINDS).index(kind) for kind in ("kick", "crash"))
-#: The steps of a quarter note at which a drummer may strike: sixteenths and triplet eighths.
+#: The steps of a quarter note at which a drummer may hit a drum: sixteenths and triplet eighths.
 PLACES = (0, 6, 8, 12, 16, 18)
 #: Quarter notes in a bar of a drummer: 4/4.
 QUARTERS = 4
-#: The names in the card of the default style, and of the drummers for the last bar of a section.
+#: The entries of the card with the default style, and with the fills at the end of a section.
 USUAL, FILLS = "usual", "fills"
 
 #: (128,) the number of the kind of each drum; len(KINDS) for a drum of no kind.
 KIND_OF = np.full(128, len(KINDS))
-for _number, _drums in enumerate(KINDS.values()):
-    KIND_OF[[*_drums]] = _number
+for _number, _kind in enumerate(KINDS.values()):
+    KIND_OF[[*_kind]] = _number
 #: (128,) whether drummers play each drum.
 IN_KIT = np.isin(np.arange(128), [*itertools.chain(*KINDS.values())])
 
 
 def to_text(rates: np.ndarray) -> str:
-    """A drummer as text for the card. ``rates`` (K, 24) are the shares of bars that have a stroke
-    of each kind at each place; the text has a digit for each: the share times 9, rounded."""
+    """A drummer as text for the card. ``rates`` (kinds, quarters * places) are the shares of bars
+    that have a hit of each kind at each place; the text has a digit for each: 9 times the share."""
     return " ".join("".join(map(str, row)) for row in np.round(9 * rates.clip(0, 1)).astype(int))
 
 
 def from_text(drummer: str) -> np.ndarray:
-    """(K, steps of :data:`QUARTERS`) the probability of each kind of stroke at each step, from the
-    text of :func:`to_text`. Cards of version 1.0 end with the ride."""
+    """(kinds, steps of a bar) the probability of a hit of each kind at each step, from the text of
+    :func:`to_text`. Cards of version 1.0 have no rows for the side stick and the pedal hat."""
     rows = np.array([[int(digit) for digit in row] for row in drummer.split()]) / 9
     rows = rows.clip(0.0, GREATEST_PROBABILITY)
     steps = [STEPS_PER_QUARTER * quarter + at for quarter in range(QUARTERS) for at in PLACES]
@@ -64,39 +64,40 @@ def from_text(drummer: str) -> np.ndarray:
 
 
 class Drummer:
-    """The probabilities that one drummer gives to the next stroke in an unfinished bar.
+    """The probabilities that one drummer gives to the next hit in an unfinished bar.
 
-    rates   (K, S) the probability of a stroke of each kind at each step
+    rates   (K, S) the probability of a hit of each of K kinds at each of S steps
     weight  the factor of all log-probabilities
-    tones   (n,) the drums of the vocabulary, as MIDI numbers in ascending order
-    fill    (K, S) replaces ``rates`` in the last bar of a section, from its first stroke on; then
-            the first bar of the next section begins with a kick and a crash cymbal
+    drums   (n,) the drums of the vocabulary, as MIDI numbers in ascending order
+    fill    (K, S) replaces ``rates`` in the last bar of a section, from the first hit of the fill
+            on; the next section then begins with a kick and a crash cymbal
 
     closing, opening  this drummer in the last and the first bar of a section
     """
 
     def __init__(
-        self, rates: np.ndarray, weight: float, tones: np.ndarray, fill: np.ndarray | None = None
+        self, rates: np.ndarray, weight: float, drums: np.ndarray, fill: np.ndarray | None = None
     ) -> None:
         self.steps, self.weight = rates.shape[1], weight
         self.closing = self.opening = self
         if fill is not None:
             opening = rates.copy()
-            opening[[KICK, CRASH], 0] = 1.0  # strong enough to override the model
+            opening[[KICK, CRASH], 0] = 1.0  # certain, whatever the model prefers
             begin = int(fill.any(0).argmax())
             closing = np.concatenate([rates[:, :begin], fill[:, begin:]], axis=1)
-            self.closing = Drummer(closing, STYLE_WEIGHT, tones)
-            self.opening = Drummer(opening, STYLE_WEIGHT, tones)
-        self.kinds = KIND_OF[tones]
+            self.closing = Drummer(closing, STYLE_WEIGHT, drums)
+            self.opening = Drummer(opening, STYLE_WEIGHT, drums)
+        self.kinds = KIND_OF[drums]
         extended = np.append(rates, np.zeros((1, self.steps)), axis=0)  # for drums of no kind
-        self._log_stroke = weight * np.log(extended.clip(LEAST_PROBABILITY, 1.0))
+        self._log_hit = weight * np.log(extended.clip(LEAST_PROBABILITY, 1.0))
         self._log_rest = weight * np.log1p(-rates.clip(0.0, 1.0 - np.finfo(float).eps))
-        #: ln p of no stroke from the beginning of the bar to before each step.
+        #: ln p of no hit from the beginning of the bar to before each step.
         self._log_silence = np.append(0.0, self._log_rest.sum(0).cumsum())
-        #: The last drum of each kind: after a later one, the kind cannot come at the same step.
+        #: The highest drum of each kind. Drums of one step come in the order of their numbers, so
+        #: after a higher one the kind cannot come.
         kinds = range(len(KINDS))
-        self._last = np.array([np.append(tones[self.kinds == n], -1).max() for n in kinds])
-        self._tones = tones
+        self._last = np.array([np.append(drums[self.kinds == n], -1).max() for n in kinds])
+        self._drums = drums
 
     def _possible(self, struck: Sequence[int]) -> np.ndarray:
         """(K,) bool: the kinds that may still be struck at a step after the drums ``struck``. Drums
@@ -106,7 +107,7 @@ class Drummer:
         return possible
 
     def log_prob_silence(self, step: int, struck: Sequence[int]) -> np.ndarray:
-        """(S + 1,) ln p that no further stroke comes before each step; the last entry is for the
+        """(S + 1,) ln p that no further hit comes before each step; the last entry is for the
         end of the bar, those before ``step`` are undefined. ``struck``: the drums of ``step``."""
         nats = self._log_silence - self._log_silence[step]
         # Of this step, only the kinds that may still be struck count.
@@ -116,26 +117,26 @@ class Drummer:
         return nats
 
     def log_prob_hit(self, step: int, struck: Sequence[int]) -> float:
-        """ln p of at least one further stroke at ``step``, after the drums ``struck``."""
+        """ln p of at least one further hit at ``step``, after the drums ``struck``."""
         log_rest = float(self._log_rest[self._possible(struck), step].sum()) / self.weight
         return self.weight * float(np.log(max(-np.expm1(log_rest), LEAST_PROBABILITY)))
 
     def log_prob_drum(self, step: int, struck: Sequence[int]) -> np.ndarray:
         """(n,) ln p of each drum as the next one at ``step``, after the drums ``struck``."""
-        nats, possible = self._log_stroke[self.kinds, step].copy(), self._possible(struck)
+        nats, possible = self._log_hit[self.kinds, step].copy(), self._possible(struck)
         nats[~np.append(possible, False)[self.kinds]] = self.weight * np.log(LEAST_PROBABILITY)
         for kind in np.flatnonzero(possible):
-            later = (self._tones > self._last[kind]) & (self.kinds != kind)
+            later = (self._drums > self._last[kind]) & (self.kinds != kind)
             nats[later] += self._log_rest[kind, step]
         return nats
 
 
-def section_begins(first: int, stop: int, marks: Collection[int]) -> set[int]:
+def section_begins(first: int, stop: int, section_bars: Collection[int]) -> set[int]:
     """The numbers of the bars after ``first``, up to ``stop``, that begin a section: those in
-    ``marks``, and each bar that is :data:`SECTION_BARS` after the last such bar or ``first``."""
+    ``section_bars``, and each bar :data:`SECTION_BARS` after the last such bar or ``first``."""
     begins, last_begin = set(), first
     for bar in range(first + 1, stop + 1):
-        if bar in marks or bar - last_begin == SECTION_BARS:
+        if bar in section_bars or bar - last_begin == SECTION_BARS:
             begins.add(bar)
             last_begin = bar
     return begins
@@ -152,8 +153,8 @@ def choose_drummers(
     if DRUMS not in named_parts.values():
         if style is not None:
             raise UserError(
-                f"style={style}: only drums have styles, of this model "
-                f"{', '.join(styles) or 'none'}; expected it with add=drums"
+                f"style={style}: styles are for drums; give add=drums, too "
+                f"(styles of this model: {', '.join(styles) or 'none'})"
             )
         return []
     if style is not None and style not in styles:
@@ -165,10 +166,10 @@ def choose_drummers(
             f"style={style}: the drummers of this style play in 4/4, and no bar of the file is; "
             "leave style out"
         )
-    tones = bundle.tokenizer.vocabulary.values_in("drum")
+    drums = bundle.tokenizer.vocabulary.values_in("drum")
     weight = 1.0 if style is None else STYLE_WEIGHT
     fills: list[np.ndarray | None] = [*map(from_text, drummers.get(FILLS, ()))]
     return [
-        Drummer(from_text(text), weight, tones, fill)
+        Drummer(from_text(text), weight, drums, fill)
         for text, fill in zip(drummers.get(style or USUAL, ()), itertools.cycle(fills or [None]))
     ]

@@ -22,7 +22,7 @@ from musictx.sampling.cadence import ClosingBar
 from musictx.sampling.constants import FEWEST_NOTES
 from musictx.sampling.constraints import RowPenalty
 from musictx.sampling.idiom import Idiom
-from musictx.sampling.infill import NewNotes
+from musictx.sampling.infill import NewNoteLimits
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.processors import Processor, of_sampling
@@ -150,13 +150,14 @@ class BarIdiom(Idiom):
         habits = without_overridden_limits(habits, sampling, region.steering.targets)
         pitches = pitch_set(sampling, region.primer, self.tokenizer)
         parts = [CHORD, *habits] if self.tokenizer.chords else [*habits]
-        new = NewNotes(self.tokenizer.vocabulary, parts=parts, habits=habits, pitches=pitches)
+        table = self.tokenizer.vocabulary
+        limits = NewNoteLimits(table, parts=parts, habits=habits, pitches=pitches)
 
         def penalty(row: Any, past: np.ndarray) -> np.ndarray | None:
             if row.done:
                 return None
             mask = row.state.allowed().copy()
-            PartLimits(new, row.state).restrict(mask)
+            PartLimits(limits, row.state).restrict(mask)
             return np.where(mask, 0.0, np.inf)
 
         return [penalty]

@@ -15,7 +15,7 @@ import numpy as np
 
 from musictx import formats
 from musictx.apps import parts
-from musictx.apps.habits import NO_LIMITS
+from musictx.apps.habits import NO_LIMITS, seconds_per_id_second
 from musictx.apps.infill import arrange, compose_region, make_sample, usual_levels, with_beats
 from musictx.apps.tasks import Task, melody_task, requested_parts
 from musictx.bundle import Bundle
@@ -70,10 +70,11 @@ def compose(
     region = BarInfill(bundle, brief, players, varied, model_task.repeats)
     length = model_task.end - model_task.begin
     share = (task.end - task.begin) / length if length else 1.0
+    stretch = share * seconds_per_id_second(bundle, model_task)
     callbacks: dict[str, Any] = {
-        "progress": progress and (lambda count, seconds: progress(count, seconds * share)),
+        "progress": progress and (lambda count, seconds: progress(count, seconds * stretch)),
         "on_event": None if loop else on_event,
-        "take": layout and layout.notes,
+        "rework": layout and layout.notes,
     }
     is_drums_only = [*named_parts.values()] == [DRUMS]  # then no chords are written
     for version in compose_region(region, model_task, score, request, seed, **callbacks):

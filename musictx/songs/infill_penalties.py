@@ -217,7 +217,7 @@ def filling_parts(row: BarRow) -> Nats:
     since = max(row.first_step, step - WINDOW_STEPS)
     targets = {
         part: constants.PART_SHARE * habit.density * STEP_SECONDS * (step - since)
-        for part, habit in row.new.habits.items()
+        for part, habit in row.limits.habits.items()
         if part in row.parts and not row.is_full(part, step)
     }
     is_place = not row.state.group and row.remaining
@@ -231,7 +231,7 @@ def bass_on_bar_line(row: BarRow, slash: Collection[int]) -> Nats:
     """Favour a new note of the bass at bar lines, where chords begin, and at the steps
     ``slash``."""
     state, place = row.state, row.state.place
-    if BASS not in row.new.habits or len(state.group) > 1 or state.last_key[:2] >= (place, BASS):
+    if BASS not in row.limits.habits or len(state.group) > 1 or state.last_key[:2] >= (place, BASS):
         return
     if (at_harmony_change(state) or state.step in slash) and BASS in row.parts_at(place):
         token = part_id(row.table, BASS) if state.group else state.ids["place"].start + place
@@ -248,7 +248,7 @@ def as_in_earlier_bar(
         yield from favour_copy(row, earlier_groups(row.state, distance), fields=3)
     elif same_rhythm:
         previous = row.bar - 1
-        is_new = row.given.lines[previous] >= row.new.begin
+        is_new = row.given.lines[previous] >= row.limits.begin
         given = row.given.groups[previous] if is_new else ()
         rhythm = [
             group

@@ -133,7 +133,7 @@ def thinner_chord(row: BarRow, nats: float) -> Nats:
     if state.group:
         yield part_id(state.table, part), nats
         return
-    rates = {p: habit.density for p, habit in row.new.habits.items() if part <= p != DRUMS}
+    rates = {p: habit.density for p, habit in row.limits.habits.items() if part <= p != DRUMS}
     share = rates[part] / sum(rates.values()) if rates.get(part) else 1.0
     yield state.ids["place"].start + state.place, -np.log1p(share * np.expm1(-nats))
 

@@ -1,7 +1,7 @@
 """Events: the intermediate form of notes between a stream and its ids.
 
 An event is a note-on, a note-off or a drum stroke, with its step from the beginning of the stream.
-All functions work on whole arrays of events or ids, without loops.
+No function loops over events or ids in Python.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from musictx.tokens.vocab import Vocabulary
 
 #: Actions of events, in the order in which events of one step are sorted.
 OFF, ON, DRUM = range(3)
-#: The kind of id of each action, which stands after the program and velocity tokens of the event.
+#: The kind of token of each action; it follows the program and velocity tokens of the event.
 KINDS = ("note_off", "note_on", "drum")
 #: One event; ``action`` is :data:`OFF`, :data:`ON` or :data:`DRUM`.
 EVENT = np.dtype(
@@ -34,18 +34,17 @@ def stream_events(stream: NoteStream) -> np.ndarray:
     has_end = (onsets["action"] == ON) & (notes["length"] != OPEN)
     note_offs = onsets[has_end]
     note_offs["step"] += notes["length"][has_end]
-    older = np.zeros(len(ends), EVENT)  # note-offs of notes that began before the stream
-    older["step"], older["program"], older["pitch"] = ends["stop"], ends["part"], ends["pitch"]
-    older["action"] = note_offs["action"] = OFF
-    events = np.concatenate([onsets, note_offs, older])
+    early = np.zeros(len(ends), EVENT)  # note-offs of notes that began before the stream
+    early["step"], early["program"], early["pitch"] = ends["stop"], ends["part"], ends["pitch"]
+    early["action"] = note_offs["action"] = OFF
+    events = np.concatenate([onsets, note_offs, early])
     index = np.arange(len(notes))
     rank = np.concatenate([index, index[has_end], np.arange(-len(ends), 0)])
-    # Without programs this is the order (step, note index, is-note-off) of note-seq: a note-off can
-    # only share its step with onsets of later notes, since every note lasts at least one step.
+    # Without programs this is the order of note-seq, which sorts by step, index and is_offset.
     return events[sort_order(events["step"], events["action"], events["program"], rank)]
 
 
-def write(
+def to_ids(
     events: np.ndarray,
     vocabulary: Vocabulary,
     last_step: int | None = None,
@@ -53,13 +52,13 @@ def write(
 ) -> np.ndarray:
     """Return the ids of ``events``, (n,) uint16.
 
-    last_step  the step up to which time shifts are written; ``None``: that of the last event
+    last_step  write time shifts at least up to this step; ``None``: up to the last event
     past       events before these, whose last program and velocity are the current ones at first
 
-    A gap is written as longest time shifts, then one of the remainder. A program or velocity token
-    stands only before an event whose program or velocity bin differs from the current one and is
-    not :data:`UNKNOWN`; note-offs have no velocity, drum strokes no program. Raises ``ValueError``
-    if steps decrease or are below 0, or if the vocabulary lacks a value.
+    Time between events is written as longest time shifts, then one of the remainder. A program or
+    velocity token stands only before an event whose program or velocity bin differs from the
+    current one and is not :data:`UNKNOWN`; note-offs have no velocity, drum strokes no program.
+    Raises ``ValueError`` if steps decrease or are below 0, or if the vocabulary lacks a value.
     """
     last = max([last_step or 0, *events["step"][-1:].tolist()])
     gaps = np.diff(events["step"], prepend=0, append=last)
@@ -84,6 +83,7 @@ def write(
             event_rows[has_action, 3] = vocabulary.ids(kind, events["pitch"][has_action])
     is_id = rows >= 0
     row = np.nonzero(is_id)[0]
+    # Each of these ids stands after the ids and the longest shifts before it.
     ids = np.full(len(row) + full.sum(), end_shift - 1, np.uint16)
     ids[np.arange(len(row)) + np.cumsum(full)[row]] = rows[is_id]
     return ids
@@ -96,8 +96,8 @@ def is_onset(events: np.ndarray) -> np.ndarray:
 
 def _changes(name: str, excluded_action: int, events: np.ndarray, past: np.ndarray) -> np.ndarray:
     """Return (n,) bool: whether the field ``name`` of an event is known and differs from that of
-    the previous event, which may be in ``past``. Events of ``excluded_action``, which do not have
-    the field, are skipped: False."""
+    the previous event, which may be in ``past``. Events of ``excluded_action``, which lack the
+    field, get ``False``."""
     changes, has_field = np.zeros(len(events), bool), events["action"] != excluded_action
     values, past_values = events[name][has_field], past[name][past["action"] != excluded_action]
     last = past_values[-1] if len(past_values) else UNKNOWN
@@ -105,7 +105,7 @@ def _changes(name: str, excluded_action: int, events: np.ndarray, past: np.ndarr
     return changes
 
 
-def read(ids: np.ndarray, vocabulary: Vocabulary) -> tuple[np.ndarray, int]:
+def from_ids(ids: np.ndarray, vocabulary: Vocabulary) -> tuple[np.ndarray, int]:
     """Return the events of int64 ``ids``, in their order, and the step at the end of the ids.
     Special ids, controls and marks are skipped."""
     kinds = vocabulary.kinds

@@ -129,7 +129,7 @@ class PerformanceTokenizer(StreamTokenizer):
         """The ids of a stream up to its ``stop``, (n,) uint16. The last program and velocity of the
         ``previous`` stream, if any, are not written again."""
         past = None if previous is None else ev.stream_events(previous)
-        return ev.write(ev.stream_events(stream), self.vocabulary, stream.stop, past)
+        return ev.to_ids(ev.stream_events(stream), self.vocabulary, stream.stop, past)
 
     def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
         """Decode any ids of the vocabulary to a Score with a track for each program; drums are on
@@ -144,7 +144,7 @@ class PerformanceTokenizer(StreamTokenizer):
     def read(self, ids: np.ndarray | Sequence[int], program: int = UNKNOWN) -> NoteStream:
         """The notes of any ids of the vocabulary. ``program`` is the program of the events before
         the first program token. Note-offs without a sounding note become ``ends``."""
-        events, stop = ev.read(self.vocabulary.as_ids(ids), self.vocabulary)
+        events, stop = ev.from_ids(self.vocabulary.as_ids(ids), self.vocabulary)
         events["program"][events["program"] == UNKNOWN] = program
         onsets, pitched = events[ev.is_onset(events)], events[events["action"] != ev.DRUM]
         drum = onsets["action"] == ev.DRUM

@@ -70,7 +70,7 @@ def arranged(task: str, ids, seed: int, tokenizer=STEERED, deadpan=0.0, melody="
 
 def events(ids: np.ndarray, tokenizer=STEERED) -> list[tuple]:
     """(step, action, program, pitch, velocity bin) of each event; a release has no velocity."""
-    rows = ev.read(ids.astype(np.int64), tokenizer.vocabulary)[0]
+    rows = ev.from_ids(ids.astype(np.int64), tokenizer.vocabulary)[0]
     columns = ("step", "action", "program", "pitch", "velocity_bin")
     return [tuple(int(e[n]) for n in columns[: 4 if e["action"] == ev.OFF else 5]) for e in rows]
 
@@ -88,7 +88,7 @@ def test_the_stream_is_the_music_and_contains_the_given_notes_again(task, seed, 
     levels, known, past, rest = parts_of(row, tokenizer)
     assert (known is None) == (task == "steer") == (rest is None)
     stream = past if rest is None else np.concatenate([past, rest])
-    stop = ev.read(stream, tokenizer.vocabulary)[1]
+    stop = ev.from_ids(stream, tokenizer.vocabulary)[1]
     whole = events(ids[cut:], tokenizer)
     music = [e for e in whole if e[0] <= stop]
     written = events(stream, tokenizer)
@@ -96,7 +96,7 @@ def test_the_stream_is_the_music_and_contains_the_given_notes_again(task, seed, 
     assert len(written) >= len(music) - len(tokenizer.vocabulary.kinds)  # the end of the window
     if known is None:
         return
-    here = int(ev.read(past, tokenizer.vocabulary)[1])
+    here = int(ev.from_ids(past, tokenizer.vocabulary)[1])
     ahead = [(e[0] + here, *e[1:]) for e in events(known, tokenizer)]
     later = iter([e for e in whole if e[0] >= here])
     assert all(e in later for e in ahead)  # in the same order

@@ -231,7 +231,7 @@ def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span_and_habit
         assert lean.get("note_on")
         return
     ids_now = np.concatenate([part.past, part.given])  # what was beyond the span is not written
-    stream = tokenizer.decode(ev.write(ids_now, tokenizer.vocabulary)).notes
+    stream = tokenizer.decode(ev.to_ids(ids_now, tokenizer.vocabulary)).notes
     flags = np.array(part.is_new + [False] * int((part.given["action"] != 0).sum()), bool)
     # Quantised scores begin with their first note; the stream at its origin.
     by = round(tokenizer.clock(kept).offset / 0.01) - part.origin if len(kept) else 0

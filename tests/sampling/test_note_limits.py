@@ -14,7 +14,7 @@ from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
 from musictx.sampling import engine, penalties
 from musictx.sampling.constraints import GrammarConstraint, GrammarRow, to_batch
-from musictx.sampling.event_idiom import silence, sustain
+from musictx.sampling.event_idiom import limit_polyphony, limit_silence
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import NO_PRIMER, Plan, Primer, encode_primer
 from musictx.tokens.build import build
@@ -39,7 +39,7 @@ def random_walk(tokenizer, steps, seed, *others, most=None):
     rng = np.random.default_rng(seed)
     law = GrammarConstraint([tokenizer.grammar()], may_end=False)
     events = tokenizer.note_events
-    limits = to_batch(law.rows, [[partial(sustain, events=events, most=most), *others]])
+    limits = to_batch(law.rows, [[partial(limit_polyphony, events=events, most=most), *others]])
     written = []
     for _ in range(steps):
         nats = [one(law.states, np.array([[1, *written]])) for one in limits]
@@ -70,7 +70,7 @@ def test_silence_ends_in_time_but_a_note_may_be_held(held):
     past = ids(PIANO, ("velocity", 1), ("note_on", 60), ("time_shift", 100))
     past += [] if held else ids(PIANO, ("note_off", 60))
     for silent in range(6):
-        rule = partial(silence, events=PIANO.note_events)
+        rule = partial(limit_silence, events=PIANO.note_events)
         costs = nats(rule, PIANO.grammar(past), PIANO.vocabulary.size, [BOS, *past])
         may = np.ones(100, bool) if held else np.arange(1, 101) <= 100 * (4 - silent)
         assert ((costs[waits] == 0) == may).all()
@@ -126,7 +126,7 @@ def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():
     heard = set().union(*(drawn(400, rule, seed=seed) for seed in range(3)))
     assert {9, 128} <= heard <= {0, 9, 48, 73, 128}
     (first, *_) = idiom_of(PIANO).limits(region(stats=limits))
-    assert first.func is sustain  # tokens of one instrument
+    assert first.func is limit_polyphony  # tokens of one instrument
 
 
 def test_what_has_no_effect_on_tokens_is_said():

@@ -136,8 +136,7 @@ def test_quantised_notes_stand_on_the_nearest_lines(tempos, grid, data):
     clock = Score(tempos=tempos).beats
     start = data.draw(st.floats(0, 20))
     end = start + data.draw(st.floats(0, 3))
-    note = np.array([(start, end, 60, 80, 0, False, 0)], NOTE)
-    (note,) = timeline.quantise(note, Score(tempos=tempos), grid)
+    (note,) = timeline.quantise(of((start, end)).notes, Score(tempos=tempos), grid)
     lines = {"16": 4, "8": 2, "8t": 3}[grid]
     first, last = (clock.quarters(note[name]) * lines for name in ("start", "end"))
     assert first == pytest.approx(round(first), abs=1e-5)
@@ -159,9 +158,8 @@ def test_of_notes_quantised_to_one_place_the_loudest_stays(rows):
     notes, clock = np.array(rows, NOTE), Score()
     alone = [timeline.quantise(notes[[i]], clock, "8t")[0] for i in range(len(notes))]
     loudest = {}
-    for start, _, pitch, velocity, _, drum, track in alone:
-        place = start, pitch, drum, track
-        loudest[place] = max(velocity, loudest.get(place, 0))
+    for s, _, p, velocity, _, d, t in alone:
+        loudest[s, p, d, t] = max(velocity, loudest.get((s, p, d, t), 0))
     together = timeline.quantise(notes, clock, "8t")
     assert len(together) == len(loudest)
     assert {(s, p, d, t): v for s, _, p, v, _, d, t in together} == loudest
@@ -195,15 +193,21 @@ def test_new_notes_go_to_the_track_whose_notes_lie_nearest():
     piece = given_on((2, 72, 0, False), (5, 48, 33, False), (7, 36, 0, True))
     notes = new((70, 0, False, 0), (50, 0, False, 0), (35, 0, True, 0))
     found = assign_tracks(notes, piece, tokens())
-    assert found["track"].tolist() == [2, 5, 7]
-    assert found["program"].tolist() == [0, 33, 0]
-    assert found["velocity"].tolist() == [90] * 3
+    fields = ["track", "program", "velocity"]
+    assert found[fields].tolist() == [(2, 0, 90), (5, 33, 90), (7, 0, 90)]
     # Where tokens know programs a note stays with its own, however high; an unknown one is apart.
     kinds = ("pitch", "program")
     found = assign_tracks(new((70, 33, False, 3), (50, 12, False, 4)), piece, tokens(kinds=kinds))
-    assert found["track"].tolist() == [5, 9]
-    assert found["program"].tolist() == [33, 12]
-    assert found["velocity"].tolist() == [70] * 2  # tokens without velocities
+    assert found[fields].tolist() == [(5, 33, 70), (9, 12, 70)]  # tokens without velocities
     # No drums there: they get a track of their own, and so does what has no track to go to.
     for piece, expected in ((given_on((4, 60, 0, False)), [4, 4, 5]), (Score(), [0, 0, 0])):
         assert assign_tracks(notes, piece, tokens())["track"].tolist() == expected
+
+
+def test_a_note_held_at_the_seam_ends_with_the_decoded_note_of_its_instrument():
+    held = of((0, 2, 60), (0, 2, 60, 80, 48, False, 1))
+    decoded = held.notes.copy()
+    decoded["end"] = 3, 5
+    for count, ends in ((2, [3, 5]), (1, [3, 3])):
+        joined = timeline.join(held, decoded[:count], new(), seam=2.0)
+        assert joined.notes["end"].tolist() == ends

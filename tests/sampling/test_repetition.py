@@ -68,7 +68,7 @@ def phrase_of(notes):
 
 def what_happens(ids, start):
     """(steps after ``start`` seconds, whether it is a strike, pitch) of strikes and releases."""
-    events, _ = ev.read(ids.astype(np.int64), PIANO.vocabulary)
+    events, _ = ev.from_ids(ids.astype(np.int64), PIANO.vocabulary)
     rows, first = events[["step", "action", "pitch"]].tolist(), round(start * 100)
     return {(step - first, what == ev.ON, pitch) for step, what, pitch in rows if step >= first}
 

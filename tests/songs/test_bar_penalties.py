@@ -58,7 +58,7 @@ class AroundGiven(BarRow):
 def nats(penalty, state, habits=None, given=False):
     """Return (V,) the nats that a sparse penalty subtracts; parts with ``habits`` are new."""
     row = AroundGiven(state) if given else GrammarRow(state)
-    row.new = SimpleNamespace(habits=habits or {}, parts=habits or (0, DRUMS))
+    row.limits = SimpleNamespace(habits=habits or {}, parts=habits or (0, DRUMS))
     return sum_penalties(penalty)(row, np.empty(0))
 
 

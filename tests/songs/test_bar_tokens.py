@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from musictx.data.statistics import Habit
 from musictx.notes import DRUMS, Score
-from musictx.sampling.infill import NewNotes
+from musictx.sampling.infill import NewNoteLimits
 from musictx.songs import bar_constraint
 from musictx.songs.bars import Bars
 from musictx.tokens.build import build
@@ -66,7 +66,7 @@ def test_limits_of_parts_hold_and_allow_any_other_note(tones, voices, struck, re
         part: Habit(voices.get(part, 99), 0, 127, densest=struck.get(part, np.inf))
         for part in {*voices, *struck}
     }
-    new = NewNotes(WORDS, parts=tones, habits=habits)
+    new = NewNoteLimits(WORDS, parts=tones, habits=habits)
     limits = bar_constraint.PartLimits(new, state, remaining)
     for part, pitches in tones.items():
         new.tones(part)[:] = np.isin(np.arange(128), pitches)

@@ -12,6 +12,7 @@ from musictx.songs.lead_in import LeadIn
 from tests.pieces import line
 
 METERS = st.sampled_from([(4, 4), (3, 4), (6, 8), (1, 4)])
+FAST = line(*range(60, 76), tempos=[(0, 200)])
 
 
 @given(st.lists(METERS, min_size=2, max_size=4), st.integers(0, 6), st.integers(60, 150))
@@ -43,7 +44,7 @@ def test_what_follows_the_lead_in_is_the_music_of_the_task(meters, rest, bpm):
     assert [*chords] == pytest.approx([at for at in piece.meters["time"] if at >= begin - 1e-6])
 
 
-@pytest.mark.parametrize("options", [{"melody": line(*range(60, 76))}, {"chords": "| C | F |"}])
+@pytest.mark.parametrize("options", [{"melody": FAST}, {"chords": "| C | F |"}])
 def test_accompaniments_have_a_lead_in(options, song, monkeypatch):
     """Its notes are neither reported nor counted as progress."""
     events, seconds, more = [], [], {"model": song, "seed": 1, **options}
@@ -52,7 +53,7 @@ def test_accompaniments_have_a_lead_in(options, song, monkeypatch):
     new = made.score.notes[made.score.notes["track"] == made.score.notes["track"].max()]
     begun = sorted((event.seconds, event.pitch) for _, event in events if event.on)
     assert begun == sorted(new[["start", "pitch"]].tolist())
-    assert max(seconds) <= made.seconds + 1e-6
+    assert 0.7 * made.seconds < max(seconds) <= made.seconds + 1e-6
     monkeypatch.setattr("musictx.songs.lead_in.LEAD_IN_BARS", 0)
     assert made.score != musictx.accompany(**more)[0].score
 
