@@ -230,7 +230,7 @@ def _per_second_of_ids(values: Mapping[str, float], stretch: float) -> dict[str,
 def default_parts(bundle: Bundle, task: Task, score: Score) -> list[int]:
     """Return the parts to compose if the request names none: in a gap, the programs that its
     tracks have there, and drums if they have any; otherwise those of the model's usual
-    accompaniment. For a model without programs, or if there are none: program 0."""
+    accompaniment. If there are none, or for a model without programs: program 0."""
     on_tracks = score.notes[np.isin(score.notes["track"], task.tracks)]
     if "program" not in bundle.tokenizer.vocabulary.kinds:
         programs = {0}

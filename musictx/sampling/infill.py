@@ -183,10 +183,7 @@ class Infill(Region):
     seconds   the length of the music composed so far, in seconds of the ids
     segments  the number of segments composed so far
     stalled   for how many segments in a row time has not advanced
-    done      whether the region is complete
-    row       the constraint of the current segment
-    rejected  an earlier version that was too similar to another, and the penalty in nats for
-              repeating its new notes
+    rejected  a version too similar to another, and the penalty in nats for repeating its notes
     variation_of  the notes of which the new notes are a variation, in seconds of the score;
                   ``None``: not a variation
     """

@@ -217,8 +217,7 @@ def first_free_track(score: Score) -> int:
 
 def with_track_programs(new: np.ndarray, notes: np.ndarray) -> np.ndarray:
     """The notes ``new`` with the programs of their tracks at their starts, taken from the ``notes``
-    (sorted by start) of the same track, for drums from its drums. Without any, they stay as they
-    are."""
+    (sorted by start) of the same track, for drums from its drums; without these, unchanged."""
     new, fields = new.copy(), ["track", "drum"]
     for key in np.unique(new[fields]):
         has_key, existing = new[fields] == key, notes[notes[fields] == key]

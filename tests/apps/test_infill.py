@@ -101,12 +101,11 @@ def test_a_gap_in_notation_needs_beats(tiny, song, tmp_path, monkeypatch):
 
 
 def test_what_needs_control_tokens_is_refused_without(tiny, song, tmp_path):
-    plain = tiny["plain"]
     with pytest.raises(UserError, match="control tokens"):
-        infilled(plain, song, tmp_path)
+        infilled(tiny["plain"], song, tmp_path)
     with pytest.raises(UserError, match=r"^loudness"):
-        musictx.generate(str(plain), seconds=1, loudness="p")
-    (few,), (many,) = (musictx.generate(str(plain), seconds=8, density=n) for n in (1.0, 12.0))
+        musictx.generate(tiny["plain"], seconds=1, loudness="p")
+    (few,), (many,) = (musictx.generate(tiny["plain"], seconds=8, density=n) for n in (1.0, 12.0))
     assert 1.5 * few.notes < many.notes
 
 

@@ -209,5 +209,4 @@ def test_a_note_held_at_the_seam_ends_with_the_decoded_note_of_its_instrument():
     decoded = held.notes.copy()
     decoded["end"] = 3, 5
     for count, ends in ((2, [3, 5]), (1, [3, 3])):
-        joined = timeline.join(held, decoded[:count], new(), seam=2.0)
-        assert joined.notes["end"].tolist() == ends
+        assert timeline.join(held, decoded[:count], new(), 2.0).notes["end"].tolist() == ends
