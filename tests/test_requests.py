@@ -92,9 +92,7 @@ def _page(command, values):
 
 
 @pytest.mark.parametrize(("command", "name", "value"), CASES)
-def test_the_command_line_python_the_studio_and_mcp_make_the_same_configuration(
-    command, name, value, monkeypatch, tmp_path
-):
+def test_all_interfaces_make_the_same_configuration(command, name, value, monkeypatch, tmp_path):
     values = REQUIRED.get(command, {}) | {name: value}
     words = [f"{n}={v if isinstance(v, str) else json.dumps(v)}" for n, v in values.items()]
     typed = options.make_config(command, options.parse(command, words))

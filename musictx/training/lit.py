@@ -25,7 +25,7 @@ from musictx.attention.terms import most_precise_dtype
 from musictx.data.windows import UNSCORED, Batch
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
-from musictx.training.optimizer import build_optimizer, lr_factor
+from musictx.training.optimizer import build_optimizer, default_learning_rate, lr_factor
 from musictx.training.progress import time_used
 
 #: The factor of the summed loss of a batch, so that float16 gradients do not overflow. A power of
@@ -37,7 +37,7 @@ class LitMusicTransformer(pl.LightningModule):
     """Trains a Music Transformer to predict each next token.
 
     network    arguments of ``MusicTransformer`` (``config.plain()``)
-    optim      the options of ``config.OptimConfig``; ``lr`` is not None
+    optim      the options of ``config.OptimConfig``; ``lr=None``: the default of new models
     tokenizer  the configuration of the tokenizer, for the checkpoint
     seed       seed of dropout
     model      an existing network; None: a new one with the arguments ``network``
@@ -63,6 +63,8 @@ class LitMusicTransformer(pl.LightningModule):
         self.save_hyperparameters(ignore=["model"])
         self.model = MusicTransformer(**network) if model is None else model
         self.optim = dict(optim)
+        if self.optim["lr"] is None:
+            self.optim["lr"] = default_learning_rate(network["width"])
         self.seed = seed
         self._tokens: Tensor | float = 0.0  # number of targets so far; a tensor on the device
         # (sum of losses, number of targets) on this device, since the last step and in validation

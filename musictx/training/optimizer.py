@@ -89,15 +89,11 @@ def build_optimizer(
     """Make AdamW; with ``name=muon``, Muon for the hidden matrices and AdamW for the rest; with
     ``name=module:Class``, the user's class with the arguments ``optim["params"]``.
 
-    optim  the result of :func:`optimizer_options`, or other options of ``OptimConfig``;
-           ``lr=None`` is replaced by the default learning rate of new models
+    optim  the result of :func:`optimizer_options`, or other options with a number as ``lr``
     fused  whether AdamW uses its fused CUDA kernel
 
     Raises ``ConfigError`` for a class that cannot be imported or instantiated.
     """
-    if optim["lr"] is None:
-        config: Any = model.config
-        optim = {**optim, "lr": default_learning_rate(config.width)}
     name, lr, groups = optim["name"], optim["lr"], parameter_groups(model, optim)
     if ":" not in name:
         optimizer_class = Muon if name == "muon" else torch.optim.AdamW

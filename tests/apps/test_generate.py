@@ -183,7 +183,7 @@ def test_halves_of_a_new_piece_begin_with_whole_steps_and_a_bar_has_none(monkeyp
 
 
 @pytest.mark.parametrize("closes", [False, True])
-def test_after_an_interrupt_the_pieces_are_written_as_far_as_they_are(
+def test_after_an_interrupt_pieces_are_written(
     closes, folder, primer, tmp_path, capsys, monkeypatch
 ):
     more = {"primer": str(primer)} if closes else {}

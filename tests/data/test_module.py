@@ -70,9 +70,7 @@ def position(part: list[int], whole: list[int]) -> int:
     st.lists(st.integers(1, 60), min_size=1, max_size=5), st.sampled_from([1, 2, 8, 33, 200]),
     st.integers(0, 1000), st.sampled_from([NO_CHANGE, CHANGE]),
 )  # fmt: skip
-def test_rows_are_pieces_one_after_the_other_and_lose_nothing_at_their_edges(
-    tmp_path_factory, notes, context, seed, augment
-):
+def test_rows_are_pieces_and_lose_nothing_at_edges(tmp_path_factory, notes, context, seed, augment):
     shards = shards_of(tmp_path_factory.mktemp("data") / "s", notes)
     rows = TrainingRows(shards, TOKENIZER, context, augment, seed)
     pieces = [[*shards.tokens(p.number).tolist(), EOS] for p in shards.pieces("train")]

@@ -170,9 +170,7 @@ def test_an_invalid_request_gets_a_sentence_and_writes_no_file(wrong, sentence, 
     assert not [*session.folder.glob("takes/*")]
 
 
-def test_a_full_queue_and_internal_errors_get_a_sentence_and_the_thread_continues(
-    studio, session, gate, tiny, monkeypatch
-):
+def test_a_full_queue_and_internal_errors_get_a_sentence(studio, session, gate, tiny, monkeypatch):
     submit, other = studio.composer.submit, studio.new_session()
     with pytest.raises(Refused, match="there are no notes yet"):
         submit(studio.new_session(Score()), {"task": "continue"})

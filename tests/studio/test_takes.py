@@ -41,9 +41,7 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda r: r["task"])
-def test_the_command_of_a_take_composes_the_same_notes_which_the_document_then_has(
-    request_, studio, session, monkeypatch, capsys
-):
+def test_the_command_of_a_take_composes_its_notes(request_, studio, session, monkeypatch, capsys):
     session.apply(Change(lock=(20, 21)), 0)
     before = session.document
     takes = session.folder / "takes"

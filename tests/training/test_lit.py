@@ -129,6 +129,7 @@ def test_hyperparameters_are_plain_and_rebuild_the_module(tmp_path):
     training = LitMusicTransformer(
         network.config.plain(), fake_training().optim, {"name": "performance"}, 3, model=network
     )
+    assert LitMusicTransformer({**network.config.plain()}, {"lr": None}).optim["lr"] > 0
     trainer = fit(training, max_steps=2)
     trainer.save_checkpoint(tmp_path / "x.ckpt")
     again = LitMusicTransformer.load_from_checkpoint(tmp_path / "x.ckpt")
