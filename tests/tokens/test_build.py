@@ -36,7 +36,7 @@ def test_every_option_changes_its_tokenizers_and_is_saved():
             usual = dataclasses.asdict(TokenizerConfig(name))
             changed = usual | {option: value}
             if name not in takers:
-                with pytest.raises(ConfigError, match=f"{option}={value}: {name} tokens have no"):
+                with pytest.raises(ConfigError, match=f"{option}=.*: {name} tokens have no"):
                     build(**changed)
                 continue
             tokenizer = build(**changed)

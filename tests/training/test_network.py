@@ -138,5 +138,5 @@ def test_what_cannot_be_added_or_frozen_is_refused():
     with pytest.raises(ConfigError, match=r"^freeze=1: expected init=MODEL with it"):
         TrainConfig(freeze=1)
     more = TrainConfig(tokenizer=TokenizerConfig(controls=True))
-    with pytest.raises(ConfigError, match=r"tokenizer\.controls=True: chorale tokens"):
+    with pytest.raises(ConfigError, match=r"tokenizer\.controls=true: chorale tokens"):
         model_from_init(trained({"name": "chorale"}), more)
