@@ -180,7 +180,7 @@ def _work(session: Session) -> object:
 
     steps: list[Callable[[int], Any]] = [
         *(partial(accept, take, proposal) for take in takes for proposal in take.proposals),
-        partial(session.do, Change(add=(note,))),
+        partial(session.apply, Change(add=(note,))),
         *[session.undo] * 9,
         *[session.redo] * 9,
     ]
