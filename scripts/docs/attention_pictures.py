@@ -121,7 +121,7 @@ def family() -> None:
     waves = sinusoids(torch.arange(LENGTH), 64)
     table = build("learned", max_distance=LENGTH).table.detach()
     time, pitch = two_axes()
-    shaw = rows_of_table("shaw", False, max_distance=6)
+    shaw = rows_of_table("shaw", causal=False, max_distance=6)
     turning = (rotated(ones, at) @ rotated(ones, at).transpose(-1, -2))[0, 0]
     panels = [
         ("huang: row of E\n(24 rows, clipped)", rows_of_table("huang", max_distance=24), "viridis"),
