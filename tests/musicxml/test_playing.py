@@ -103,10 +103,9 @@ def test_grace_notes_shorten_only_the_note_that_is_played_before_them():
     """The last of a repeat; after a rest they come before the bar line and shorten nothing."""
     one = round(4 - TWELFTH, 4)
     back = '<barline><repeat direction="backward"/></barline>'
+    expected = [(0, 2, 60), (2, one, 60), (one, 4, 62), (4, 6, 64)]
     for between in ("", backup(0)):
-        assert spans(played(note(C, 4) + back, grace(D) + between + note(E, 4))) == [
-            (0, 2, 60), (2, one, 60), (one, 4, 62), (4, 6, 64)
-        ]  # fmt: skip
+        assert spans(played(note(C, 4) + back, grace(D) + between + note(E, 4))) == expected
     assert spans(played(note(REST, 8) + grace(D), note(E, 4))) == [(one, 4, 62), (4, 6, 64)]
 
 

@@ -41,7 +41,7 @@ def music(rows: int, seed: int = 0) -> Tensor:
 def slow_match(ids: list[int], positions: list[int], at: int, one_voice: bool) -> tuple[int, int]:
     """(id, steps) of the longest match that ends with ``ids[at]``."""
     stride = VOICES if one_voice else 1
-    end, best, found = at - (VOICES - 1 if one_voice else 0), 0, 0
+    end, best, best_lag = at - (VOICES - 1 if one_voice else 0), 0, 0
     for lag in range(VOICES, len(ids), VOICES):
         length = 0
         while length < repeats.MOST_STEPS * VOICES:
@@ -50,19 +50,19 @@ def slow_match(ids: list[int], positions: list[int], at: int, one_voice: bool) -
                 break
             length += stride
         if length > best:
-            best, found = length, lag
+            best, best_lag = length, lag
     inside = range(end - best + stride, end + 1, stride)
     moved = sum(ids[now] != ids[now - VOICES] for now in inside if now >= VOICES)
     if best < repeats.SHORTEST[one_voice] * VOICES or moved < repeats.CHANGES[one_voice]:
         return 0, 0
-    return ids[at + 1 - found], best // VOICES
+    return ids[at + 1 - best_lag], best // VOICES
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_ages_and_matches_are_what_loops_find(seed: int) -> None:
     ids = music(2, seed)
     positions = torch.arange(ids.shape[1]).expand_as(ids)
-    found = note_ages.ages(ids, positions, VOICES)
+    actual = note_ages.ages(ids, positions, VOICES)
     matches = [
         torch.stack(repeats.longest_match(ids, positions, VOICES, ids.shape[1], one_voice=one), 2)
         for one in (False, True)
@@ -73,7 +73,7 @@ def test_ages_and_matches_are_what_loops_find(seed: int) -> None:
             age = 1
             while where[at] - VOICES * age >= 1 and numbers[at - VOICES * age] == numbers[at]:
                 age += 1
-            assert found[row, at] == (min(age, note_ages.AGES) if where[at] else 0)
+            assert actual[row, at] == (min(age, note_ages.AGES) if where[at] else 0)
             for one_voice, match in enumerate(matches):
                 assert match[row, at].tolist() == [*slow_match(numbers, where, at, bool(one_voice))]
     assert sum(int((match[..., 1] > 0).sum()) for match in matches) > 5
@@ -86,7 +86,7 @@ def test_counterpoint_scores_notes_and_two_voices_that_move_at_once() -> None:
     logits, some = torch.zeros(1, ids.shape[1], VOCAB), 0
     with torch.no_grad():
         state = counterpoint.read(ids, ids[:, :0], positions)
-        found = counterpoint.score(logits, logits, state)
+        actual = counterpoint.score(logits, logits, state)
     note = PITCH_OF[ids[0]].tolist()
     for at in range(ids.shape[1]):
         step, voice = divmod(int(positions[0, at]), VOICES)  # of the next token
@@ -103,7 +103,7 @@ def test_counterpoint_scores_notes_and_two_voices_that_move_at_once() -> None:
                 row = (similar * 12 + abs(then - own) % 12) * 12 + abs(now - here) % 12
                 right += float(counterpoint.scores[voice, n - 1, row].detach())
                 some += 1
-            assert found[0, at, candidate] == pytest.approx(right, abs=1e-5)
+            assert actual[0, at, candidate] == pytest.approx(right, abs=1e-5)
     assert some > 100
 
 
@@ -114,7 +114,7 @@ def test_calibration_scales_by_voice_and_sixteenth_and_holds_the_voices_own_note
     logits = torch.randn(1, ids.shape[1], VOCAB)
     with torch.no_grad():
         state = calibration.read(ids, ids[:, :0], positions)
-        found = calibration.score(logits, logits, state)
+        actual = calibration.score(logits, logits, state)
         for at in range(ids.shape[1]):
             step, voice = divmod(int(positions[0, at]), VOICES)  # of the next token
             kind = step % 4 * VOICES + voice
@@ -122,63 +122,63 @@ def test_calibration_scales_by_voice_and_sixteenth_and_holds_the_voices_own_note
             if step:
                 right[ids[0, at + 1 - VOICES]] += calibration.hold[kind]
             right[2] += calibration.end[0]  # the end of the piece
-            torch.testing.assert_close(found[0, at], right)
+            torch.testing.assert_close(actual[0, at], right)
 
 
 def model(name: str = "huang", **more: object) -> MusicTransformer:
     shape = {"layers": 2, "width": 16, "context": 96, "gates": True, "first_values": True}
-    found = network(VOCAB, seed=1, features=VOICED, position={"name": name}, **shape | more)
-    for feature in found.features:
+    model = network(VOCAB, seed=1, features=VOICED, position={"name": name}, **shape | more)
+    for feature in model.features:
         at_random(feature, std=0.3)
-    for block in found.blocks:
+    for block in model.blocks:
         torch.nn.init.normal_(block.attention.gates)
-    torch.nn.init.normal_(found.blocks[1].attention.first_values)
-    return found.double()
+    torch.nn.init.normal_(model.blocks[1].attention.first_values)
+    return model.double()
 
 
 def intervals(**more) -> Intervals:
     torch.manual_seed(0)
-    found = Intervals(VOCAB, 8, **GIVEN | more).double()
-    for table in found.outputs:  # they begin at zero
+    feature = Intervals(VOCAB, 8, **GIVEN | more).double()
+    for table in feature.outputs:  # they begin at zero
         torch.nn.init.normal_(table)
-    return found
+    return feature
 
 
-def row(found: Intervals, later: int, earlier: int) -> int | None:
+def row(feature: Intervals, later: int, earlier: int) -> int | None:
     """The row of an interval between two ids, None where there is none."""
     a, b = int(PITCH_OF[later]), int(PITCH_OF[earlier])
-    return None if min(a, b) < 0 else 1 + found.span + a - b
+    return None if min(a, b) < 0 else 1 + feature.span + a - b
 
 
 @settings(max_examples=30)
 @given(st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=12))
 def test_both_are_the_sums_written_out(ids):
-    found, whole = intervals(), torch.tensor([ids])
-    state = found.read(whole, whole[:, :0], torch.arange(len(ids))[None])
+    feature, whole = intervals(), torch.tensor([ids])
+    state = feature.read(whole, whole[:, :0], torch.arange(len(ids))[None])
     x = torch.randn(1, len(ids), 8, dtype=torch.float64)
-    embedded = found.embed(x, state)[0]
-    scored = found.score(torch.zeros(1, len(ids), VOCAB), x, state)[0]
+    embedded = feature.embed(x, state)[0]
+    scored = feature.score(torch.zeros(1, len(ids), VOCAB), x, state)[0]
     for t in range(len(ids)):
         expected, judged = x[0, t].clone(), torch.zeros(VOCAB, dtype=torch.float64)
-        for lag, table in zip(INPUTS, found.inputs):
-            r = row(found, ids[t], ids[t - lag]) if t >= lag else None
+        for lag, table in zip(INPUTS, feature.inputs):
+            r = row(feature, ids[t], ids[t - lag]) if t >= lag else None
             expected += table[0 if r is None else r]
-        for lag, table in zip(OUTPUTS, found.outputs):
+        for lag, table in zip(OUTPUTS, feature.outputs):
             for candidate in range(VOCAB if t + 1 >= lag else 0):
-                r = row(found, candidate, ids[t + 1 - lag])
+                r = row(feature, candidate, ids[t + 1 - lag])
                 judged[candidate] += 0 if r is None else x[0, t] @ table[r]
         torch.testing.assert_close(embedded[t], expected)
         torch.testing.assert_close(scored[t].double(), judged, rtol=1e-5, atol=1e-5)
 
 
 def test_dropout_withholds_whole_vectors_in_training_only():
-    found = intervals(inputs=[2], outputs=[], dropout=0.25)
+    feature = intervals(inputs=[2], outputs=[], dropout=0.25)
     ids = torch.randint(FIRST, VOCAB, (4, 500), generator=torch.Generator().manual_seed(5))
-    before = found.read(ids, ids[:, :0], torch.arange(500).expand(4, -1))
+    before = feature.read(ids, ids[:, :0], torch.arange(500).expand(4, -1))
     nothing = torch.zeros(4, 500, 8, dtype=torch.float64)
-    whole = found.eval().embed(nothing, before)
+    whole = feature.eval().embed(nothing, before)
     torch.manual_seed(6)
-    share = found.train().embed(nothing, before) / whole
+    share = feature.train().embed(nothing, before) / whole
     torch.testing.assert_close(share, share[..., :1].expand_as(share))
     kept = share[..., 0].round(decimals=6)
     assert set(kept.unique().tolist()) == {0.0, round(1 / 0.75, 6)}
