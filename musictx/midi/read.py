@@ -40,10 +40,10 @@ def read(
     ``Score.file`` is the file, so that changes can be written into it (:mod:`musictx.midi.edit`);
     b"" if it needed a repair other than "notes left open".
 
-    ``repairs`` is updated with counts of the repairs listed in :func:`musictx.midi.scan.scan` and
-    of "notes left open", notes without a note-off, which end with their track. A file that cannot
-    be read raises :class:`MidiError` with a reason of :func:`musictx.midi.scan.scan`, "unknown time
-    base", "absurd times", "several pieces" or "too large" (``limits``).
+    ``repairs`` is updated with counts of :data:`musictx.midi.scan.REPAIRS` and of "notes left
+    open", notes without a note-off, which end with their track. A file that cannot be read raises
+    :class:`MidiError` with a reason of :func:`musictx.midi.scan.scan`, "unknown time base", "absurd
+    times", "several pieces" or "too large" (``limits``).
     """
     limits = limits or Limits()
     file = smf.scan(data, limits)
