@@ -40,7 +40,7 @@ META_TYPES = {"tempos": 0x51, "meters": 0x58, "keys": 0x59, "markers": 0x06, "ly
 _FIELDS = {kind: name for name, kind in META_TYPES.items()}
 #: Types of the meta events that name and end a track.
 NAME, END = 0x03, 0x2F
-#: A mark needs the memory of this many events, and counts as many in ``limits.events``.
+#: A mark takes the memory of this many events, and counts as that many in ``limits.events``.
 MARK_EVENTS = 10
 #: Texts are truncated to this number of characters.
 _LONGEST_TEXT = 100
