@@ -68,7 +68,7 @@ class MidiTrack:
         self._chunk, self._original = chunk, (self.last, self.messages.copy())
 
     def add(self, messages: Iterable[Message]) -> None:
-        """Add messages."""
+        """Add messages; those at one tick are sorted by phase, then in the order of adding."""
         self.messages.update(zip(self._new_numbers, messages))
 
     def remove_meta(self, kinds: Collection[int]) -> None:
