@@ -38,6 +38,7 @@ class Ema(WeightAveraging):
     def __init__(self, decay: float) -> None:
         super().__init__(use_buffers=False)
         self.decay = decay
+        self._weights: list[torch.Tensor] = []  # while the module has the averages
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
@@ -60,6 +61,18 @@ class Ema(WeightAveraging):
             torch._foreach_lerp_(means, weights, 1.0 - d)
             self._average_model.n_averaged.fill_(trainer.global_step)
             self._latest_update_step = trainer.global_step
+
+    @torch.no_grad()
+    def _swap_models(self, pl_module: pl.LightningModule) -> None:
+        """Load the averages into the module, or its weights again. Unlike in Lightning's method the
+        averages are copied: swapping would round them to the type of the weights."""
+        if self._weights:
+            for p, weight in zip(pl_module.parameters(), self._weights):
+                p.copy_(weight)
+            self._weights = []
+        else:
+            self._weights = [p.clone() for p in pl_module.parameters()]
+            self._copy_average_to_current(pl_module)
 
 
 @contextmanager

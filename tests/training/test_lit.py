@@ -106,21 +106,24 @@ def test_validation_is_the_sum_of_nats_over_all_targets_not_a_mean_of_batches(em
 
 @pytest.mark.parametrize("precision", ["32-true", "64-true", "bf16-true"])
 def test_the_average_is_short_at_first_and_then_as_long_as_asked(precision):
-    weights, averages = [], []
+    weights, averages, ema = [], [], Ema(0.3)
 
     class Look(LitMusicTransformer):
         def on_train_batch_end(self, *args):
             super().on_train_batch_end(*args)
             weights.append(self.model.hidden.weight.detach().clone())
+            (average,) = (m.weight for n, m in ema._average_model.named_modules() if "hidden" in n)
+            averages.append(average.detach().clone())
             with averaged(self.trainer):
-                averages.append(self.model.hidden.weight.detach().clone())
+                assert torch.equal(self.model.hidden.weight, averages[-1].to(weights[-1].dtype))
             assert torch.equal(self.model.hidden.weight, weights[-1])
+            assert torch.equal(average, averages[-1])  # not rounded to bfloat16
 
-    fit(fake_training(kind=Look), callbacks=[Ema(0.3)], precision=precision)
-    expected = weights[0]
+    fit(fake_training(kind=Look), callbacks=[ema], precision=precision)
+    expected = weights[0].to(torch.float64 if precision == "64-true" else torch.float32)
     for n, (weight, average) in enumerate(zip(weights, averages)):
         decay = min(0.3, (1 + n) / (10 + n)) if n else 0.0
-        expected = decay * expected + (1 - decay) * weight
+        expected = decay * expected + (1 - decay) * weight.to(expected.dtype)
         torch.testing.assert_close(average, expected)
 
 
