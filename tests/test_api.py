@@ -155,7 +155,7 @@ def test_other_mistakes_are_one_sentence(calls, tmp_path, monkeypatch):
     for name in ("evaluate.app.check_out", "evaluate.compare.check_out", "render.pianoroll.draw"):
         monkeypatch.setattr(f"musictx.{name}", fill_memory)
     for call in (musictx.evaluate, musictx.compare, calls["render"]):
-        with pytest.raises(UserError, match="^not enough memory"):
+        with pytest.raises(UserError, match=r"^not enough memory"):
             call()
 
 

@@ -1,4 +1,4 @@
-"""``musictx train``: train a model on a corpus; the same command resumes a stopped training."""
+"""``musictx train``: train a model on a corpus; the same command resumes a stopped run."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def make_network(config: TrainConfig) -> tuple[Tokenizer, MusicTransformer]:
 
 
 def exit_after_signal(training: Run) -> NoReturn:
-    """Print the path of the checkpoint and exit with the usual status of the signal: 130 for
+    """Print the path of the checkpoint, and exit with the usual status of the signal: 130 for
     Ctrl-C, 143 for SIGTERM. Processes that Lightning started exit with 0, since Lightning would
     kill the first process otherwise."""
     stop = training.stop

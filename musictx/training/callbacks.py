@@ -179,11 +179,11 @@ class Samples(RunCallback):
             if ".png" in registry.WRITERS:
                 formats.write(score, path.with_suffix(".png"))
             print_once(f"  sample with {len(score):,} notes: {path}")
-        except Exception as error:  # a failed sample must not end a training
+        except Exception as error:  # a failed sample must not end training
             print_once(f"  no sample at step {step:,}: {type(error).__name__}: {error}")
 
 
 def _is_training(trainer: Any) -> bool:
-    """Whether this is a training, not a validation before it or a ``fast_dev_run``."""
+    """Whether this is training, not the validation before it or a ``fast_dev_run``."""
     in_fit = trainer.state.fn == "fit" and not trainer.sanity_checking
     return bool(in_fit and not trainer.fast_dev_run)

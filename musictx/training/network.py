@@ -56,8 +56,7 @@ def model_from_init(
         "vocab_size": tokenizer.vocabulary.size,
         "dropout": old.dropout if config.model.dropout is None else config.model.dropout,
         "features": [*arguments.get("features", ()), *user_options(added_features)],
-        "gates": old.gates or config.model.gates,
-        "first_values": old.first_values or config.model.first_values,
+        **{name: getattr(old, name) or getattr(config.model, name) for name in SWITCHES},
     }
     extended = NetworkConfig(**complete_arguments(arguments, tokenizer))
     kinds, old_kinds = tokenizer.vocabulary.kinds, loaded.tokenizer.vocabulary.kinds

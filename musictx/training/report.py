@@ -86,8 +86,8 @@ def stopped(run: Run) -> str:
         lines = [f"stopped at step {run.trainer.global_step:,}, before the first checkpoint"]
     else:
         step = checkpoint.read(folder.last)["global_step"]
-        lines = [f"stopped; the state at step {step:,} is in {folder.last}"]
-        lines.append("the same command resumes")
+        saved = f"stopped; the state at step {step:,} is in {folder.last}"
+        lines = [saved, "the same command resumes"]
     if folder.model.is_dir():
         loss, step = run.best()
         quality = f"validation {loss:.4f} at step {step:,}" if step else "not validated yet"
