@@ -38,10 +38,10 @@ class Ema(WeightAveraging):
     def __init__(self, decay: float) -> None:
         super().__init__(use_buffers=False)
         self.decay = decay
-        self._weights: list[torch.Tensor] = []  # while the module has the averages
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
+        self._weights: list[torch.Tensor] = []  # while the module has the averages
         if self._average_model is not None:
             dtype = torch.float64 if trainer.precision == "64-true" else torch.float32
             self._average_model.to(dtype)
