@@ -77,7 +77,7 @@ def run(config: TrainConfig) -> Trained:
         if state.is_finished:
             print_once(
                 f"already trained: {path} has {state.step:,} steps ({duration(state.seconds)}); "
-                f"to train on, give out={path} and a larger trainer.max_steps or "
+                f"to continue, give out={path} and a larger trainer.max_steps or "
                 f"trainer.max_time; to start again, another out=\nmodel   {folder.model}"
             )
             return Trained(folder.model, state.validation_loss, state.step)

@@ -1,4 +1,4 @@
-"""Make the network to train: a new one, or a fine-tuned model (``init=``).
+"""Make the network to train: a new one, or a model to fine-tune (``init=``).
 
 ``init=`` uses the weights, tokenizer and shape of a model. The configuration may change its
 dropout, and add features and, to its vocabulary, control tokens or programs. Before training, the

@@ -38,7 +38,7 @@ def header(run: Run) -> str:
         return "\n".join(lines)
     lines.append(f"run     {run.folder.path}")
     if options.seconds is not None:
-        lines.append("note    time ends this run: the same command will not give the same weights")
+        lines.append("note    a time limit ends this run, so it cannot be repeated exactly")
     if parameters > MOST_PARAMETERS_PER_TOKEN * train.tokens and run.config.init is None:
         lines.append(
             f"note    {train.tokens:,} tokens are few for {parameters:,} parameters: the model "

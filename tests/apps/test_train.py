@@ -122,10 +122,9 @@ def test_without_held_out_pieces_training_ends_with_the_latest_weights(root, tmp
 
 def test_training_without_best_checkpoints_ends_with_the_latest_weights(root, tmp_path, capsys):
     models, scheduler = set(), "pytorch_lightning.callbacks.GradientAccumulationScheduler"
-    more = ["trainer.accumulate_grad_batches=1", "trainer.overfit_batches=2"]
-    more += ["data.validation_windows=0"]
+    more = "trainer.accumulate_grad_batches=1 trainer.overfit_batches=2 data.validation_windows=0"
     for steps in (2, 4, 6):
-        settings = config(root, tmp_path, *more, f"trainer.max_steps={steps}")
+        settings = config(root, tmp_path, *more.split(), f"trainer.max_steps={steps}")
         if steps == 4:
             settings.callbacks = settings.callbacks | {"best": None}
         elif steps == 6:
