@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { KeyPiano } from "../../../musictx/studio/page/js/input/keys.js";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
-import { countIn, Recording } from "../../../musictx/studio/page/js/input/take.js";
+import { countIn, Recording } from "../../../musictx/studio/page/js/input/recording.js";
 
 /** Beats of 0.5 s, then of 1 s from the fifth on, in 3/4. */
 const LIST = Array.from({ length: 12 }, (_, i) => [i < 4 ? i / 2 : 2 + (i - 4), 1 + Math.floor(i / 3), 1 + (i % 3)]);

@@ -2,10 +2,10 @@
 
 import { setPressed } from "../core/dom.js";
 import { pitchLabel } from "../document/spelling.js";
-import { drawGhosts } from "../roll/overlay.js";
+import { drawGhosts } from "../roll/notes.js";
 import { KeyPiano } from "./keys.js";
 import { connectMidi } from "./midi.js";
-import { countIn, addRecording, Recording } from "./take.js";
+import { countIn, addRecording, Recording } from "./recording.js";
 
 /** @param {App} app @param {Player} player @param {(selector: string) => any} find  in the transport bar */
 export function mountInput(app, player, find) {

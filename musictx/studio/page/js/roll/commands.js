@@ -4,9 +4,8 @@ import * as edits from "../document/edits.js";
 import { extentOf, freeNotes, notesById, trackById } from "../document/notes.js";
 import { pitchWords } from "../document/spelling.js";
 import { count, noteWords, positionWords, stretchWords, trackName } from "../document/words.js";
+import { openQuantise, openTable } from "./dialogs.js";
 import { drawNote } from "./gestures.js";
-import { openQuantise } from "./quantise.js";
-import { openTable } from "./table.js";
 
 /** @param {App} app @returns {Command[]} */
 export function rollCommands(app) {

@@ -1,8 +1,7 @@
 /** The lane under the roll, to edit velocities, or to show pedals and controllers. */
 
 import { contextOf } from "../core/canvas.js";
-import { fill, h } from "../core/dom.js";
-import { onDrag } from "../core/drag.js";
+import { fill, h, onDrag } from "../core/dom.js";
 import { clamp } from "../core/numbers.js";
 import { fetchOnChange } from "../document/fetch_on_change.js";
 import { setVelocities } from "../document/edits.js";

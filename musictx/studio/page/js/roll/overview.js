@@ -1,7 +1,7 @@
 /** The overview: the whole piece in a strip, which is the roll's scroll bar. */
 
 import { contextOf } from "../core/canvas.js";
-import { onDrag } from "../core/drag.js";
+import { onDrag } from "../core/dom.js";
 import { clamp } from "../core/numbers.js";
 import { extentOf } from "../document/notes.js";
 import { ramp } from "./colours.js";

@@ -1,6 +1,6 @@
 /** Mouse, pen and touch on the roll, its ruler and its keyboard. */
 
-import { onDrag } from "../core/drag.js";
+import { onDrag } from "../core/dom.js";
 import { erase } from "../document/edits.js";
 import { freeNotes } from "../document/notes.js";
 import { stretchWords, count } from "../document/words.js";

@@ -7,12 +7,10 @@ import { pitchLabel } from "../document/spelling.js";
 import { count } from "../document/words.js";
 import { Above } from "./above.js";
 import { palette, ramp, trackColour } from "./colours.js";
-import { drawGrid } from "./grid.js";
+import { drawGrid, drawKeys, drawRuler } from "./grid.js";
 import { NoteIndex } from "./index.js";
 import { Lane } from "./lane.js";
-import { drawKeys, drawRuler } from "./margins.js";
-import { drawNotes } from "./notes.js";
-import * as over from "./overlay.js";
+import * as notes from "./notes.js";
 import { Overview } from "./overview.js";
 import { Pixels } from "./pixels.js";
 import { mountPointer } from "./pointer.js";
@@ -213,7 +211,7 @@ export class Roll {
     drawRuler(contextOf(this.canvases.ruler), view, app.beats, colours);
     this.lane.draw(visible.filter((note) => !removed.has(note.id)));
     const pixels = this.#pixels.back.begin(view.width, view.height);
-    drawNotes(ctx, pixels, view, visible, { tracks: piece.tracks, tracksMeant: app.selection.tracks, removed, dark: colours.dark });
+    notes.drawNotes(ctx, pixels, view, visible, { tracks: piece.tracks, tracksMeant: app.selection.tracks, removed, dark: colours.dark });
     pixels.show(ctx);
   }
 
@@ -223,17 +221,17 @@ export class Roll {
     const ctx = contextOf(this.canvases.over);
     ctx.clearRect(0, 0, view.width, view.height);
     const pixels = this.#pixels.over.begin(view.width, view.height);
-    over.drawLocks(ctx, pixels, view, visible.filter((note) => piece.locked.has(note.id)), colours);
+    notes.drawLocks(ctx, pixels, view, visible.filter((note) => piece.locked.has(note.id)), colours);
     if (selection.notes.size && !this.dragged.length) {
-      over.drawSelected(ctx, pixels, view, visible.filter((note) => selection.notes.has(note.id) && !removed.has(note.id)), colours);
+      notes.drawSelected(ctx, pixels, view, visible.filter((note) => selection.notes.has(note.id) && !removed.has(note.id)), colours);
     }
     if (shown) {
       const { take, proposal } = shown;
       const till = frontier(proposal, app.stretchOf(take).begin);
-      over.drawGhosts(ctx, pixels, view, proposal.notes, till, proposal.state === "composing", colours);
+      notes.drawGhosts(ctx, pixels, view, proposal.notes, till, proposal.state === "composing", colours);
     }
     for (const paint of this.painters) paint(ctx, pixels, view, colours);
-    if (this.dragged.length) over.drawDragged(ctx, pixels, view, this.dragged, colours);
+    if (this.dragged.length) notes.drawDragged(ctx, pixels, view, this.dragged, colours);
     pixels.show(ctx);
     this.above.draw();
     this.#drawKeys(piece, shown?.proposal, removed);

@@ -5,7 +5,7 @@ import { allLocked, notesById } from "../document/notes.js";
 import { timingAt } from "../document/beats.js";
 import { count, dynamicLabel, stretchWords } from "../document/words.js";
 import { selectedEdits } from "./commands.js";
-import { mountTiming } from "./timing.js";
+import { mountTiming } from "./dialogs.js";
 
 /** Grid lines in a beat that can be chosen; 0 is no grid. */
 const GRIDS = [1, 2, 3, 4, 6, 8, 0];

@@ -2,9 +2,9 @@
 
 import { h, icon } from "../core/dom.js";
 import { title } from "../document/words.js";
+import { menu } from "./dialog.js";
 import { exportLink, FORMATS, losses } from "./export.js";
 import { chooseFile, examples, leave, openEmpty, openExample } from "./files.js";
-import { menu } from "./menu.js";
 import { themeButton } from "./theme.js";
 import { openTraining } from "./training.js";
 

@@ -3,7 +3,7 @@
 import { setPressed, set, setRange } from "../core/dom.js";
 import { clock, positionLabel } from "../document/words.js";
 import { mountInput } from "../input/index.js";
-import { listenAlong } from "./along.js";
+import { listenAlong } from "./proposals.js";
 import { Player } from "./player.js";
 import { saveSetting, loadSetting } from "../core/storage.js";
 

@@ -1,9 +1,12 @@
-/** The button with tempo and meter, and the dialog that changes them. */
+/** The dialogs of the roll: tempo, meter and key; the options of quantising; the notes as a table. */
 
-import { h } from "../core/dom.js";
-import { keyWords } from "../document/spelling.js";
+import { fill, h } from "../core/dom.js";
+import { saveSetting } from "../core/storage.js";
 import { timingAt } from "../document/beats.js";
-import { fromTemplate, openForm } from "../shell/dialog.js";
+import { keyWords, likelyKey, pitchName, pitchWords } from "../document/spelling.js";
+import { count, dynamicWords, positionLabel, positionWords, trackName } from "../document/words.js";
+import { slider } from "../panels/slider.js";
+import { fromTemplate, openDialog, openForm } from "../shell/dialog.js";
 
 const SHARPS = Array.from({ length: 15 }, (_, i) => i - 7);
 
@@ -78,4 +81,69 @@ function openTiming(app) {
       key: key.value ? [Number(sharps), minor === "true"] : null, pickup: Number(short.value),
     }, new FormData(form).get("way") === "beats");
   }, content);
+}
+
+/** @param {App} app @param {() => void} quantise */
+export function openQuantise(app, quantise) {
+  const how = { ...app.settings.quantise };
+  const strength = slider({
+    label: "Strength", sentence: "How far notes move towards the grid line: 100 % onto it.", low: 10, high: 100, step: 5, value: Math.round(how.strength * 100),
+    words: (value) => `${value} %`, onchange: (value) => { how.strength = Number(value) / 100; },
+  });
+  const swing = slider({
+    label: "Swing", sentence: "Where every second grid line is between its neighbours: 50 % straight, 67 % as triplets.", low: 50, high: 75, step: 1, value: Math.round(how.swing * 100),
+    words: (value) => `${value} %`, onchange: (value) => { how.swing = Number(value) / 100; },
+  });
+  const lengths = h("input", { type: "checkbox", checked: how.lengths, onchange: () => { how.lengths = lengths.checked; } });
+  openForm(app, "Quantise", "timing-form", () => {
+    app.set({ quantise: how });
+    saveSetting("quantise", how);
+    quantise();
+  }, strength, swing, h("label.choice", null, lengths, h("span", null, "Lengths too")),
+  h("div.buttons", null, h("button.gold", { type: "submit" }, "Quantise")));
+}
+
+const ROWS = 100;
+
+/** Open a table of the selected notes, or of all. @param {App} app */
+export function openTable(app) {
+  const { piece, beats, selection, roll } = app;
+  if (!piece) return;
+  const chosen = selection.notes.size > 1;
+  const notes = roll.index.notes.filter((note) => !chosen || selection.notes.has(note.id));
+  const tracks = new Map(piece.tracks.map((track) => [track.id, trackName(track)]));
+  const key = piece.timings[0].key ?? [likelyKey(notes.map((note) => note.pitch)), false];
+  let page = 0;
+  const body = h("tbody");
+  const where = h("span.hint", { role: "status" });
+  const pages = Math.max(1, Math.ceil(notes.length / ROWS));
+  const before = h("button.small", { onclick: () => turn(-1) }, "Before");
+  const after = h("button.small", { onclick: () => turn(1) }, "After");
+
+  function turn(by) {
+    page += by;
+    before.disabled = page === 0;
+    after.disabled = page === pages - 1;
+    const shown = notes.slice(page * ROWS, (page + 1) * ROWS);
+    where.textContent = notes.length ? `${page * ROWS + 1} to ${page * ROWS + shown.length} of ${count(notes.length, "note")}` : "There are no notes.";
+    fill(body, ...shown.map(row));
+  }
+
+  function row(note) {
+    const box = h("input", {
+      type: "checkbox", checked: selection.notes.has(note.id), "aria-label": `Select ${pitchWords(note.pitch)}, ${positionWords(beats, note.start)}`,
+      onchange: () => selection.pickNotes([note.id], "toggle"),
+    });
+    return h("tr", null, h("td", null, box), h("td", null, positionLabel(beats, note.start)),
+      h("td", null, pitchName(note.pitch, key)), h("td", null, count(beats.length(note.start, note.end), "beat")),
+      h("td", null, `${dynamicWords(note.velocity)} (${note.velocity})`), h("td", null, tracks.get(note.track) ?? ""),
+      h("td", null, piece.locked.has(note.id) ? "locked" : ""));
+  }
+
+  turn(0);
+  const head = ["Selected", "Bar and beat", "Pitch", "Length", "Loudness", "Track", "Locked"];
+  openDialog(chosen ? "The selected notes" : "The notes",
+    h("div.table-head", null, where, before, after),
+    h("div.table", { tabIndex: 0, role: "region", "aria-label": "Notes" },
+      h("table", null, h("thead", null, h("tr", null, ...head.map((label) => h("th", { scope: "col" }, label)))), body)));
 }

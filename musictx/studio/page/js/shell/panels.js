@@ -1,4 +1,18 @@
-/** The buttons at the bottom of a phone's screen, which open the panels. */
+/** The tabs of the panel at the right; on phones, the buttons that open the panels. */
+
+import { chooseOne, markChosen } from "../core/dom.js";
+
+/** Let each tab show its body; the event `ask` shows the first. @param {App} app @param {HTMLElement} panel */
+export function mountSidePanel(app, panel) {
+  const [tabs, bodies] = [".tab", ".tab-body"].map((selector) => /** @type {HTMLElement[]} */ ([...panel.querySelectorAll(selector)]));
+  const choose = (index) => {
+    markChosen(tabs, index, "aria-selected");
+    bodies.forEach((body, i) => { body.hidden = i !== index; });
+  };
+  chooseOne(tabs, choose);
+  choose(0);
+  app.on("ask", () => choose(0));
+}
 
 /** @param {App} app @param {HTMLElement} dock */
 export function mountDock(app, dock) {
