@@ -9,7 +9,6 @@ import { get, ServerError } from "./core/api.js";
 import { clamp } from "./core/numbers.js";
 import { Beats } from "./document/beats.js";
 import { STRAIGHT } from "./document/edits.js";
-import { audible } from "./document/mixer.js";
 import { Mirror } from "./document/mirror.js";
 import { Stream } from "./document/stream.js";
 import { exchangedNotes, takeStretch, Takes } from "./document/takes.js";
@@ -108,7 +107,7 @@ export class App extends Emitter {
   close() {
     this.stream.close();
     this.mirror.close();
-    this.takes.clear();
+    this.takes.reset([]);
     this.emit("opened", null);
   }
 
@@ -162,11 +161,6 @@ export class App extends Emitter {
   get inputTrack() {
     const tracks = this.piece?.tracks ?? [];
     return tracks.find((track) => this.selection.tracks.has(track.id)) ?? tracks[0];
-  }
-
-  /** Does a track sound, by mute and solo? @param {number} track */
-  audible(track) {
-    return audible(this.piece?.tracks ?? [], track);
   }
 
   /** The tracks, with the values of a mixer slider that is being dragged. @returns {Track[]} */

@@ -12,11 +12,6 @@ export class Selection extends Emitter {
   /** Ids of tracks; empty means all. @type {Set<number>} */
   tracks = new Set();
 
-  /** True if neither notes nor time are selected; tracks may be. */
-  get empty() {
-    return !this.notes.size && !this.range;
-  }
-
   /** @param {Iterable<number>} ids @param {"set" | "add" | "toggle"} [how] */
   pickNotes(ids, how = "set") {
     const next = how === "set" ? new Set() : new Set(this.notes);

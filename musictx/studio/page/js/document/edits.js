@@ -8,13 +8,7 @@ import { extentOf } from "./notes.js";
 import { count } from "./words.js";
 
 /** The shortest note that an edit makes, in seconds. */
-export const SHORTEST = 0.01;
-
-/** Limit a move so that all notes stay after the start and within MIDI pitches. @param {Note[]} notes */
-export function limitMove(notes, seconds, semitones) {
-  const { begin, low, high } = extentOf(notes);
-  return { seconds: Math.max(seconds, -begin), semitones: clamp(semitones, -low, 127 - high) };
-}
+const SHORTEST = 0.01;
 
 /** Apply `change` to each note; it returns a note that stays as it is unchanged. @param {Note[]} notes @param {(note: Note) => Note} change @returns {Operation | null} */
 function changeNotes(verb, notes, change) {
@@ -22,12 +16,14 @@ function changeNotes(verb, notes, change) {
   return changed.length ? { label: `${count(changed.length, "note")} ${verb}`, change: changed } : null;
 }
 
-/** Move notes by seconds and semitones. @param {Note[]} notes */
-export function move(notes, by, semitones) {
-  const { seconds, semitones: up } = limitMove(notes, by, semitones);
-  if (Math.abs(seconds) < 1e-9 && !up) return null;
+/** Move notes by seconds and semitones, all by the same: as far as they stay after the start and within MIDI pitches. @param {Note[]} notes */
+export function move(notes, seconds, semitones) {
+  const { begin, low, high } = extentOf(notes);
+  const by = Math.max(seconds, -begin);
+  const up = clamp(semitones, -low, 127 - high);
+  if (Math.abs(by) < 1e-9 && !up) return null;
   return changeNotes("moved", notes, (note) => ({
-    ...note, start: Math.max(0, note.start + seconds), end: note.end + seconds, pitch: note.pitch + up,
+    ...note, start: Math.max(0, note.start + by), end: note.end + by, pitch: note.pitch + up,
   }));
 }
 
@@ -39,11 +35,9 @@ export function resize(notes, edge, by) {
     : { ...note, start: Math.max(0, Math.min(note.start + by, note.end - SHORTEST)) });
 }
 
-const clampVelocity = (velocity) => clamp(Math.round(velocity), 1, 127);
-
-/** Return the note with another velocity, within the bounds of MIDI. @param {Note} note @param {number} wanted */
+/** Return the note with the MIDI velocity nearest to `wanted`. @param {Note} note @param {number} wanted */
 function withVelocity(note, wanted) {
-  const velocity = clampVelocity(wanted);
+  const velocity = clamp(Math.round(wanted), 1, 127);
   return velocity === note.velocity ? note : { ...note, velocity };
 }
 
@@ -104,13 +98,6 @@ export function toggleLock(piece, ids) {
   return unlocked.length
     ? { label: `${count(unlocked.length, "note")} locked`, lock: unlocked }
     : { label: `${count(ids.length, "note")} unlocked`, unlock: ids };
-}
-
-/** Add a note. @param {Piece} piece @param {Omit<Note, "id">} note @returns {Operation} */
-export function draw(piece, note) {
-  const start = Math.max(0, note.start);
-  const end = Math.max(note.end, start + SHORTEST);
-  return { label: "1 note drawn", add: [{ ...note, start, end, velocity: clampVelocity(note.velocity), id: piece.next_id }] };
 }
 
 /** Return copies of notes for the clipboard, the first starting at 0. @param {Note[]} notes */

@@ -12,14 +12,14 @@ export const MIXER = { volume: { usual: 100, controller: 7 }, pan: { usual: 64, 
 export const mixerValue = (track, part) => track[part] ?? MIXER[part].usual;
 
 /** Does a track sound? If any track is solo, only solo tracks do; else all that are not mute. @param {Partial<Track>[]} tracks @param {number} id */
-export function audible(tracks, id) {
+export function isAudible(tracks, id) {
   const track = tracks.find((each) => each.id === id);
   return tracks.some((each) => each.solo) ? Boolean(track?.solo) : !track?.mute;
 }
 
 /** Return [controller, value] pairs for the synthesiser by track id. @param {Partial<Track>[]} tracks @returns {Map<number, [number, number][]>} */
 export function controllers(tracks) {
-  const pairs = (track) => Object.keys(MIXER).map((part) => /** @type {[number, number]} */ ([MIXER[part].controller, part === "volume" && !audible(tracks, track.id) ? 0 : mixerValue(track, /** @type {Part} */ (part))]));
+  const pairs = (track) => Object.keys(MIXER).map((part) => /** @type {[number, number]} */ ([MIXER[part].controller, part === "volume" && !isAudible(tracks, track.id) ? 0 : mixerValue(track, /** @type {Part} */ (part))]));
   return new Map(tracks.map((track) => [/** @type {number} */ (track.id), pairs(track)]));
 }
 

@@ -15,7 +15,7 @@ export function proposalFromWire({ notes = [], events = [], ...proposal }) {
  * Convert the server's JSON of a take. Proposals without notes in the JSON keep the notes of `old`.
  * @param {Take | undefined} old @returns {Take}
  */
-export function takeFromWire(take, old) {
+function takeFromWire(take, old) {
   const proposals = take.proposals.map((update) => {
     const before = old?.proposals.find((proposal) => proposal.number === update.number);
     return update.notes || !before ? proposalFromWire(update) : { ...before, ...update };
@@ -94,7 +94,7 @@ export function takeStretch(take, beats, music) {
 }
 
 /** Return the state of a take in a few words. @param {Take} take */
-export function stateWords(take) {
+function stateWords(take) {
   if (take.aside && take.state === "done") return "set aside";
   if (take.state === "waiting") return take.place > 1 ? `waiting, ${take.place - 1} before it` : "next in the queue";
   if (take.state === "composing") return `composing, ${Math.round(take.progress * 100)} %${take.at_end ? "; notes appear at the end" : ""}`;
@@ -135,11 +135,6 @@ export class Takes extends Emitter {
   reset(list) {
     const old = this.#takes;
     this.#takes = new Map(list.map((take) => [take.id, takeFromWire(take, old.get(take.id))]));
-    this.emit("change", null);
-  }
-
-  clear() {
-    this.#takes = new Map();
     this.emit("change", null);
   }
 

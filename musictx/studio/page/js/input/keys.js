@@ -3,7 +3,7 @@
 import { clamp } from "../core/numbers.js";
 
 /** Semitones above C by key: two rows as on a piano, from A (C) to ' (F). */
-export const PIANO = new Map(Object.entries({
+const PIANO = new Map(Object.entries({
   KeyA: 0, KeyW: 1, KeyS: 2, KeyE: 3, KeyD: 4, KeyF: 5, KeyT: 6, KeyG: 7, KeyY: 8, KeyH: 9, KeyU: 10, KeyJ: 11,
   KeyK: 12, KeyO: 13, KeyL: 14, KeyP: 15, Semicolon: 16, Quote: 17,
 }));

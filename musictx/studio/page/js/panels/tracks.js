@@ -2,7 +2,7 @@
 
 import { selectBox, h, iconButton, syncRows, set, setRange } from "../core/dom.js";
 import { toTrack } from "../document/edits.js";
-import { duplicateTrack, mixerValue, toggleTrackLock, MIXER, panWords, moveTrack, changeTrack } from "../document/mixer.js";
+import { changeTrack, duplicateTrack, isAudible, MIXER, mixerValue, moveTrack, panWords, toggleTrackLock } from "../document/mixer.js";
 import { allLocked, freeNotes, notesById, notesOf, trackById } from "../document/notes.js";
 import { count, instrument, list as listOf, PROGRAMS, trackName } from "../document/words.js";
 import { trackColour } from "../roll/colours.js";
@@ -60,7 +60,7 @@ export function mountTracks(app, panel) {
       set(more, { title: "Name and instrument", "aria-label": `Name and instrument of ${label}`, "aria-expanded": String(editing === id) });
       element.style.setProperty("--colour", trackColour(track, place));
       element.classList.toggle("selected", selected);
-      element.classList.toggle("silent", !app.audible(id));
+      element.classList.toggle("silent", !isAudible(app.piece.tracks, id));
       if (form) form.element.hidden = editing !== id;
       if (editing !== id) return;
       if (!form) element.append((form = editor(id)).element);
@@ -107,12 +107,12 @@ export function mountTracks(app, panel) {
 
   /** Make the form below a track's row. */
   function editor(id) {
-    const current = () => trackById(app.piece, id);
-    const name = h("input", { type: "text", maxLength: 60, onchange: () => save(current(), { name: name.value.trim() }) });
+    const change = (/** @type {Partial<Track>} */ fields) => app.change(changeTrack(app.piece, id, fields));
+    const name = h("input", { type: "text", maxLength: 60, onchange: () => change({ name: name.value.trim() }) });
     const sound = selectBox([...PROGRAMS.map((label, i) => [String(i), label]), ["drums", "Drums"]], "",
-      (value) => save(current(), value === "drums" ? { drum: true } : { drum: false, program: Number(value) }));
+      (value) => change(value === "drums" ? { drum: true } : { drum: false, program: Number(value) }));
     const take = h("button.small", { onclick: () => app.change(toTrack(freeNotes(app.piece, app.selection.notes), id)) });
-    const away = h("button.small", { onclick: () => drop(current()) }, "Delete this track");
+    const away = h("button.small", { onclick: () => deleteTrack(id) }, "Delete this track");
     const lock = h("button.small", { onclick: () => app.change(toggleTrackLock(app.piece, id)) });
     const copy = h("button.small", { onclick: () => app.change(duplicateTrack(app.piece, id)) }, "Duplicate");
     const up = h("button.small", { onclick: () => app.change(moveTrack(app.piece, id, -1)) }, "Up");
@@ -154,23 +154,19 @@ export function mountTracks(app, panel) {
     app.selection.pickTracks(app.piece, tracks);
   }
 
-  /** @param {Track} track @param {Partial<Track>} change */
-  function save(track, change) {
-    app.change(changeTrack(app.piece, track.id, change));
-  }
-
-  async function add() {
+  function add() {
     const id = Math.max(-1, ...app.piece.tracks.map((track) => track.id)) + 1;
     app.change({ label: "add a track", tracks: [...app.piece.tracks, { id, name: "", program: 0, drum: false }] });
     app.selection.pickTracks(app.piece, [id]);
     edit(id);
   }
 
-  function drop(track) {
-    const remove = notesOf(app.piece, track.id).map((note) => note.id);
-    const tracks = app.piece.tracks.filter((each) => each.id !== track.id);
-    app.change({ label: `delete track ${trackName(track)}`, remove, tracks });
-    app.done(`The track ${trackName(track)} is gone with ${count(remove.length, "note")}. Undo brings it back.`);
+  function deleteTrack(id) {
+    const name = trackName(trackById(app.piece, id));
+    const remove = notesOf(app.piece, id).map((note) => note.id);
+    const tracks = app.piece.tracks.filter((track) => track.id !== id);
+    app.change({ label: `delete track ${name}`, remove, tracks });
+    app.done(`The track ${name} is gone with ${count(remove.length, "note")}. Undo brings it back.`);
   }
 
   app.on("piece", (piece) => {
@@ -179,7 +175,5 @@ export function mountTracks(app, panel) {
     refresh();
   });
   app.on("opened", () => { editing = null; });
-  app.on("selection", refresh);
-  app.on("mix", refresh);
-  app.on("settings", refresh);
+  for (const event of /** @type {const} */ (["selection", "mix", "settings"])) app.on(event, refresh);
 }

@@ -5,7 +5,7 @@
  * What it shows meanwhile, in roll.dragged or roll.band, is cleared before them by pointer.js, which also cancels gestures.
  */
 
-import { limitMove, draw, move, resize } from "../document/edits.js";
+import { move, resize } from "../document/edits.js";
 import { count } from "../document/words.js";
 
 /** @typedef {{x: number, y: number}} Point */
@@ -26,9 +26,9 @@ function defaultEnd(app, start) {
 /** Add a note to the input track, and select it. @param {App} app */
 export function drawNote(app, start, end, pitch) {
   if (!app.inputTrack) return;
-  const operation = draw(app.piece, { start, end, pitch, velocity: VELOCITY, track: app.inputTrack.id });
-  app.change(operation);
-  app.selection.pickNotes([operation.add[0].id]);
+  const id = app.piece.next_id;
+  app.change({ label: "1 note drawn", add: [{ id, start, end, pitch, velocity: VELOCITY, track: app.inputTrack.id }] });
+  app.selection.pickNotes([id]);
 }
 
 /**
@@ -44,12 +44,10 @@ export function drag(app, roll, from, notes, held, part) {
       const by = (at.x - from.x) / view.scale;
       if (part === "body") {
         const semitones = Math.round((from.y - at.y) / view.row);
-        const to = limitMove(notes, snapMove(app, held.start, by, event), semitones);
-        operation = move(notes, to.seconds, to.semitones);
-        if (held.pitch + to.semitones !== pitch) {
-          pitch = held.pitch + to.semitones;
-          app.player.audition(pitch, held.velocity, held.track);
-        }
+        operation = move(notes, snapMove(app, held.start, by, event), semitones);
+        const now = operation?.change.find((note) => note.id === held.id) ?? held;
+        if (now.pitch !== pitch) app.player.audition(now.pitch, now.velocity, now.track);
+        pitch = now.pitch;
       } else operation = resize(notes, part, snapMove(app, held[part], by, event));
       const first = !roll.dragged.length;
       // The held note comes first, because the roll labels the first note.
@@ -59,7 +57,7 @@ export function drag(app, roll, from, notes, held, part) {
     end() {
       app.change(operation);
       const now = operation && app.piece.notes.get(held.id);
-      if (now && part === "body") app.point(now.start, pitch);
+      if (now && part === "body") app.point(now.start, now.pitch);
       else if (now) app.lastLength = now.end - now.start;
     },
   };

@@ -7,7 +7,7 @@ const BLACK = new Set([1, 3, 6, 8, 10]);
 export const isBlack = (pitch) => BLACK.has(pitch % 12);
 
 /** Return the pitch classes of a key and its tonic; a minor key has those of its relative major. */
-export function scaleOf(sharps, minor) {
+function scaleOf(sharps, minor) {
   const major = (((sharps * 7) % 12) + 12) % 12;
   return { classes: new Set([0, 2, 4, 5, 7, 9, 11].map((step) => (major + step) % 12)), tonic: (major + (minor ? 9 : 0)) % 12 };
 }

@@ -1,6 +1,7 @@
 /** The piano roll: its canvases and view, and when to redraw them. */
 
 import { contextOf } from "../core/canvas.js";
+import { isAudible } from "../document/mixer.js";
 import { extentOf } from "../document/notes.js";
 import { frontier } from "../document/takes.js";
 import { pitchLabel } from "../document/spelling.js";
@@ -35,6 +36,8 @@ export class Roll {
   #stale = { back: false, over: false };
   #frame = 0;
   #following = true;
+  /** Is there a gesture? Then the view does not follow the playhead. */
+  busy = false;
 
   /** @param {App} app @param {HTMLElement} frame */
   constructor(app, frame) {
@@ -269,7 +272,7 @@ export class Roll {
       const now = app.player.position;
       for (const note of this.index.between(now, now + 1e-6)) {
         const place = piece.tracks.findIndex((track) => track.id === note.track);
-        if (place >= 0 && app.audible(note.track) && !removed.has(note.id)) lit.set(note.pitch, ramp(piece.tracks[place], place, colours.dark)[11]);
+        if (place >= 0 && isAudible(piece.tracks, note.track) && !removed.has(note.id)) lit.set(note.pitch, ramp(piece.tracks[place], place, colours.dark)[11]);
       }
       for (const { start, end, pitch } of proposal?.notes ?? []) if (start <= now && (end ?? Infinity) > now) lit.set(pitch, colours.gold);
     } else if (this.hovered !== null) lit.set(this.hovered, app.inputTrack ? trackColour(app.inputTrack, piece.tracks.indexOf(app.inputTrack)) : colours.select);
@@ -293,7 +296,4 @@ export class Roll {
       this.#stale.back = true;
     }
   }
-
-  /** Is there a gesture? Then the view does not follow the playhead. */
-  busy = false;
 }

@@ -3,8 +3,8 @@
 import { clamp } from "../core/numbers.js";
 
 /** Bounds of the zoom: pixels a second, and pixels a semitone. */
-export const SCALE = { low: 0.5, high: 1200 };
-export const ROW = { low: 4, high: 36 };
+const SCALE = { low: 0.5, high: 1200 };
+const ROW = { low: 4, high: 36 };
 
 export class View {
   /** Seconds at the left edge. */

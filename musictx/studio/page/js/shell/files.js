@@ -1,6 +1,6 @@
 /** Opening and leaving pieces. */
 
-import { get, post } from "../core/api.js";
+import { post } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { title } from "../document/words.js";
 
@@ -21,7 +21,7 @@ async function open(app, query, body) {
 }
 
 /** Open a file as a new session. @param {App} app @param {File} file */
-export function openFile(app, file) {
+function openFile(app, file) {
   if (!file.size) return app.warn(`${file.name} is empty.`); // the server would make an empty piece
   const name = file.name.replace(/\.[^.]*$/, "");
   open(app, new URLSearchParams({ name }).toString(), file);
@@ -50,9 +50,6 @@ export async function leave(app) {
   await app.mirror.settled();
   app.close();
 }
-
-/** Return the names of the examples; none if the server does not answer. @returns {Promise<string[]>} */
-export const examples = () => get("examples").catch(() => []);
 
 /** Open files that are dropped on the page. @param {App} app @param {HTMLElement} body */
 export function mountDrop(app, body) {

@@ -1,6 +1,6 @@
 /** The theme: light, dark or that of the system. */
 
-import { h, icon, fill } from "../core/dom.js";
+import { fill, h, icon, set } from "../core/dom.js";
 import { saveSetting, loadSetting } from "../core/storage.js";
 
 const ORDER = ["auto", "light", "dark"];
@@ -18,9 +18,7 @@ export const isDark = () => theme === "dark" || (theme === "auto" && system.matc
 export function themeButton(app) {
   const button = h("button.icon.theme", { onclick: () => nextTheme(app) });
   const show = () => {
-    const label = `Theme: ${WORDS[theme]}`;
-    button.title = label;
-    button.setAttribute("aria-label", label);
+    set(button, { title: `Theme: ${WORDS[theme]}`, "aria-label": `Theme: ${WORDS[theme]}` });
     fill(button, icon(theme));
   };
   app.on("settings", show);

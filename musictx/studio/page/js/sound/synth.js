@@ -38,7 +38,8 @@ export async function createSynth(context) {
       node.port.postMessage({ type: "need", id, program, drum });
     });
     await Promise.all(recordings.map(async ({ number, rate, data }) => {
-      const frames = (await decode(data, rate)).getChannelData(0);
+      // At its own sample rate, so that its loop points stay valid.
+      const frames = (await new OfflineAudioContext(1, 1, rate).decodeAudioData(data)).getChannelData(0);
       node.port.postMessage({ type: "decoded", number, rate, frames }, [frames.buffer]);
     }));
   }
@@ -64,9 +65,4 @@ export async function createSynth(context) {
       node.port.postMessage({ type: "silence" });
     },
   };
-}
-
-/** Decode a recording at its own sample rate, so that its loop points stay valid. */
-function decode(/** @type {ArrayBuffer} */ data, /** @type {number} */ rate) {
-  return new OfflineAudioContext(1, 1, rate).decodeAudioData(data);
 }
