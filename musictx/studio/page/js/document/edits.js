@@ -46,7 +46,7 @@ export const louder = (notes, by) => changeNotes(by > 0 ? "louder" : "softer", n
 
 /** Set velocities by note id. @param {Note[]} notes @param {Map<number, number>} velocities */
 export const setVelocities = (notes, velocities) =>
-  changeNotes("struck anew", notes, (note) => withVelocity(note, velocities.get(note.id) ?? note.velocity));
+  changeNotes("given new velocities", notes, (note) => withVelocity(note, velocities.get(note.id) ?? note.velocity));
 
 /** The default options of quantise. */
 export const STRAIGHT = { strength: 1, swing: 0.5, lengths: false };

@@ -25,7 +25,7 @@ export function setText(piece, kind, time, text, symbol = text) {
   const others = all.filter(([start]) => Math.abs(start - time) > NEAR);
   if (!text && others.length === all.length) return null;
   const texts = [...others, ...(text ? [chord ? [time, text, symbol] : [time, text]] : [])].sort((a, b) => a[0] - b[0]);
-  return writeMarkers(text ? `${kind} ${symbol}` : `${kind} taken away`, chord ? texts : piece.chords, chord ? piece.sections : texts);
+  return writeMarkers(text ? `${kind} ${symbol}` : `${kind} removed`, chord ? texts : piece.chords, chord ? piece.sections : texts);
 }
 
 /** Replace the chords by those that the notes imply. @param {Piece} piece @param {Chord[]} implied */

@@ -174,7 +174,7 @@ export const isFavourite = (piece, take, proposal) => (piece.favourites ?? []).s
 export function toggleFavourite(piece, take, proposal) {
   const favourites = piece.favourites ?? [];
   if (!isFavourite(piece, take, proposal)) return { label: `proposal ${proposal} a favourite`, favourites: [...favourites, [take, proposal]] };
-  return { label: `proposal ${proposal} no favourite`, favourites: favourites.filter(([takeId, number]) => takeId !== take || number !== proposal) };
+  return { label: `proposal ${proposal} no longer a favourite`, favourites: favourites.filter(([takeId, number]) => takeId !== take || number !== proposal) };
 }
 
 /** Return the bars of a stretch, cut at its ends. @param {Stretch} stretch @param {Beats} beats @returns {Bar[]} */

@@ -82,7 +82,7 @@ export function mountInput(app, player, find) {
     app.change(operation);
     app.selection.pickNotes(operation.add.map((note) => note.id));
     const them = operation.add.length > 1 ? "them" : "it";
-    app.done(`${operation.label}. Q moves ${them} to the grid, Ctrl+Z takes ${them} out.`);
+    app.done(`${operation.label}. Q moves ${them} to the grid, Ctrl+Z removes ${them}.`);
   }
 
   function paint(ctx, pixels, view, colours) {

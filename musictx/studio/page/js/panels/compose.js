@@ -75,7 +75,7 @@ export function mountCompose(app, panel) {
   /** Make a line that lists the controls which the model ignores. */
   function notFollowed(model) {
     const names = model?.ignores ?? [];
-    return names.length > 0 && h("p.hint.ignores", null, `${model.title}: ${list(names)} cannot be asked for; measured, this model does not follow ${names.length > 1 ? "them" : "it"}.`);
+    return names.length > 0 && h("p.hint.ignores", null, `${model.title}: ${list(names)} cannot be set: in tests, this model did not follow ${names.length > 1 ? "them" : "it"}.`);
   }
 
   /** Return a setting, by default that of its option. @param {"bars" | "keep" | "temperature"} name */
@@ -101,7 +101,7 @@ export function mountCompose(app, panel) {
     if (!app.piece || !model?.chords || !["replace", "vary", "accompany"].includes(settings.task)) return null;
     const { named, implied } = app.roll.above;
     if (named) return h("p.hint", null, "It follows the chords above the bars.");
-    const take = h("button.small", { onclick: () => app.change(writeChords(app.piece, implied)) }, "Follow the chords found");
+    const take = h("button.small", { onclick: () => app.change(writeChords(app.piece, implied)) }, "Follow the detected chords");
     return h("div", null, h("p.hint", null, "It chooses chords of its own. Write some above the bars (C in the roll), and it follows them."), implied.length > 0 && take);
   }
 

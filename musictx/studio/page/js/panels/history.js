@@ -15,7 +15,7 @@ export function mountHistory(app, panel) {
     const kept = h("small.accepted");
     const stop = h("button.small", { onclick: () => app.reach(remove(session(app.piece.id, "takes", String(id)))) }, "Stop");
     const show = h("button.small", { onclick: () => app.show(id, accepted(app.takes.get(id))[0] ?? 1) });
-    const again = h("button.small.quiet", { title: "Restores these settings, with this seed, in the panel", onclick: () => app.emit("ask", app.takes.get(id)) }, icon("again"), "As asked");
+    const again = h("button.small.quiet", { title: "Restores these settings, with this seed, in the panel", onclick: () => app.emit("ask", app.takes.get(id)) }, icon("again"), "Restore settings");
     const copy = h("button.icon.small", {
       title: "Copy the command", "aria-label": `Copy the command of take ${id}`, onclick: () => copyText(app, command),
     }, icon("copy"));

@@ -120,7 +120,7 @@ export function mountProposals(app, tray) {
     const accepted = await app.mirror.accept(take.id, number);
     isAccepting = false;
     if (!accepted) return;
-    app.done(`Proposal ${number} is in the piece. Undo takes it out.`);
+    app.done(`Proposal ${number} is in the piece. Undo removes it.`);
     if (take.task !== "replace" && take.task !== "vary") app.selection.drop();
     app.show(null);
     app.roll.lookAt(app.stretchOf(take));
@@ -208,9 +208,9 @@ function openMixing(app, take, pair) {
   openForm(app, `Mix proposals ${both}`, "mixing", () => {
     app.change(mixProposals(app.piece, take, pair, bars, choice));
     app.show(null);
-    app.done(`Proposals ${both} are in the piece, bar by bar. Undo takes them out.`);
+    app.done(`Proposals ${both} are in the piece, bar by bar. Undo removes them.`);
   },
   h("p.hint", null, "Choose a proposal for each bar. A note belongs to the bar in which it starts, and ends where the other proposal continues."),
   h("ol", null, ...cells.map((cell) => cell.element)),
-  h("div.buttons", null, h("button.gold", { type: "submit" }, "Take this mix")));
+  h("div.buttons", null, h("button.gold", { type: "submit" }, "Use this mix")));
 }

@@ -21,7 +21,7 @@ export function mountTracks(app, panel) {
     const names = piece.tracks.filter((track) => app.selection.tracks.has(track.id)).map(trackName);
     hint.textContent = names.length
       ? `Selecting and composing are limited to ${listOf(names)}.`
-      : piece.tracks.length > 1 ? "Click a track to select and compose in that one alone; Shift adds another." : "";
+      : piece.tracks.length > 1 ? "Click a track to select and compose in it alone; Shift adds another." : "";
   }
 
   /** Make the row of a track. @param {Track} track */
@@ -92,7 +92,7 @@ export function mountTracks(app, panel) {
     let name = "";
     const showValue = (value) => {
       setRange(input, value, words(value));
-      set(input, { title: `${part[0].toUpperCase()}${part.slice(1)}: ${words(value)}. Double click: as usual`, "aria-label": `${part} of ${name}` });
+      set(input, { title: `${part[0].toUpperCase()}${part.slice(1)}: ${words(value)}. Double-click: reset`, "aria-label": `${part} of ${name}` });
     };
     return {
       input,
@@ -166,7 +166,7 @@ export function mountTracks(app, panel) {
     const remove = notesOf(app.piece, id).map((note) => note.id);
     const tracks = app.piece.tracks.filter((track) => track.id !== id);
     app.change({ label: `delete track ${name}`, remove, tracks });
-    app.done(`The track ${name} is gone with ${count(remove.length, "note")}. Undo brings it back.`);
+    app.done(`Deleted the track ${name} with ${count(remove.length, "note")}. Undo brings it back.`);
   }
 
   app.on("piece", (piece) => {

@@ -60,7 +60,7 @@ function walking(app) {
     { keys: ["C"], group, what: "Write a chord above the bars here", run: () => app.roll.above.write("chord", app.beats.floor(app.cursor.time, 1)) },
     { keys: ["M"], group, what: "Write a section above the bars here", run: () => app.roll.above.write("section", app.beats.bar(app.cursor.time).begin) },
     { keys: ["W"], group, what: "Write words under the notes: of the selected bars, or from here on", run: () => app.roll.above.words() },
-    { keys: ["P"], group, what: "Put the playhead at the cursor", run: () => { app.player.seek(app.cursor.time); app.say("playhead here"); } },
+    { keys: ["P"], group, what: "Move the playhead to the cursor", run: () => { app.player.seek(app.cursor.time); app.say("playhead here"); } },
   ];
 }
 
@@ -99,7 +99,7 @@ function selecting(app) {
         sayCursor(app, { sound: true });
       },
     },
-    { keys: ["Shift+Enter"], group, what: "Add the note to the selection, or take it out", run: () => { const note = noteAtCursor(app); if (note) selection.pickNotes([note.id], "toggle"); saySelection(); } },
+    { keys: ["Shift+Enter"], group, what: "Add the note to the selection, or remove it", run: () => { const note = noteAtCursor(app); if (note) selection.pickNotes([note.id], "toggle"); saySelection(); } },
     { keys: ["B"], group, what: "Select the bar; again: one bar more", run: bars },
     { keys: ["Shift+ArrowLeft", "Shift+ArrowRight"], group, what: "Select a stretch of time", run: ({ key }) => stretch(stepFromCursor(app, key === "ArrowLeft" ? -1 : 1)) },
     { keys: ["Ctrl+A"], group, what: "Select all notes", run: () => { const { tracks } = selection; selection.pickNotes([...app.piece.notes.values()].filter((note) => !tracks.size || tracks.has(note.track)).map((note) => note.id)); saySelection(); } },

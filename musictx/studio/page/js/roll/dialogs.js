@@ -117,8 +117,8 @@ export function openTable(app) {
   const body = h("tbody");
   const where = h("span.hint", { role: "status" });
   const pages = Math.max(1, Math.ceil(notes.length / ROWS));
-  const before = h("button.small", { onclick: () => turn(-1) }, "Before");
-  const after = h("button.small", { onclick: () => turn(1) }, "After");
+  const before = h("button.small", { onclick: () => turn(-1) }, "Previous");
+  const after = h("button.small", { onclick: () => turn(1) }, "Next");
 
   function turn(by) {
     page += by;

@@ -96,22 +96,22 @@ function pageCommands(app) {
     { keys: ["Alt+A"], group: "Composing", what: "Accept the proposal", run: () => app.actions.accept() },
     { keys: ["Alt+X"], group: "Composing", what: "Hide the take, or stop it", run: () => app.actions.setAside() },
     { keys: ["Ctrl+Z"], group: "Page", what: "Undo", run: () => back(app.mirror.undo(), "undone") },
-    { keys: ["Ctrl+Shift+Z", "Ctrl+Y"], group: "Page", what: "Redo", run: () => back(app.mirror.redo(), "done again") },
+    { keys: ["Ctrl+Shift+Z", "Ctrl+Y"], group: "Page", what: "Redo", run: () => back(app.mirror.redo(), "redone") },
     { keys: ["Ctrl+P"], group: "Page", what: "Print the music, or make a PDF of it", run: () => app.actions.print() },
     { keys: ["Ctrl+O"], group: "Page", what: "All pieces", run: () => leave(app) },
     { keys: ["V"], group: "Page", what: "Notation, or the piano roll", run: () => app.actions.notation() },
     { keys: ["T"], group: "Page", what: "Theme: system, light, dark", piece: false, run: () => nextTheme(app) },
-    { keys: ["?"], group: "Page", what: "These keys", piece: false, run: () => app.actions.help() },
+    { keys: ["?"], group: "Page", what: "Keyboard shortcuts", piece: false, run: () => app.actions.help() },
   ];
 }
 
 const MOUSE = [
   ["Drag in the ruler", "Select bars"],
   ["Drag in the roll", "Select notes; drag a note to move it, its ends to change its length"],
-  ["Double click", "Draw a note"],
+  ["Double-click", "Draw a note"],
   ["Pencil, other button", "Delete a note"],
   ["Wheel, with Ctrl, with Alt", "Scroll, zoom in time, zoom in pitch"],
-  ["Alt while dragging", "Leave the grid"],
+  ["Alt while dragging", "Ignore the grid"],
   ["Two fingers", "Scroll and zoom; hold one finger, then drag: select notes"],
 ];
 
@@ -122,7 +122,7 @@ function openHelp(commands) {
   const groups = [...new Set(commands.map((command) => command.group))];
   const keys = groups.map((group) => section(group, commands.filter((command) => command.group === group).map(({ keys, what }) => [keyLabels(keys), what])));
   const mouse = section("Mouse and fingers", MOUSE.map(([how, what]) => [[h("small", null, how)], what]));
-  openDialog("Keys", h("p.hint", null, "Single keys, and those that move the cursor or edit, work while the piano roll has the focus."), h("div.shortcuts", null, ...keys, mouse));
+  openDialog("Keyboard shortcuts", h("p.hint", null, "Single keys, and those that move the cursor or edit, work while the piano roll has the focus."), h("div.shortcuts", null, ...keys, mouse));
 }
 
 /** Return elements for keys, with common modifiers once: Alt ← → for Alt+← and Alt+→. @param {string[]} keys */

@@ -72,7 +72,7 @@ export function openTraining(app) {
     if (now.state !== "none" && last.state === "none" && !folder.value) folder.value = now.folder;
     if (now.state !== "none" && (runs || folder.value === now.folder)) showCommand(now.command);
     state.textContent = describeTraining(now);
-    begin.lastElementChild.textContent = now.state === "stopped" && folder.value === now.folder ? "Go on" : "Train";
+    begin.lastElementChild.textContent = now.state === "stopped" && folder.value === now.folder ? "Resume" : "Train";
     if (runs) begin.disabled = true;
     else if (folder.value && folder.value === now.folder) begin.disabled = false;
     folder.disabled = look.disabled = runs;
@@ -111,8 +111,8 @@ function describeTraining({ state, step = 0, rows = [], error = "" }) {
   switch (state) {
     case "training": return step ? `Step ${step}.${best} It ends by itself when the loss no longer improves.` : "Reading the files. The first numbers come soon.";
     case "finished": return `Finished after ${count(step, "step")}.${best}`;
-    case "stopped": return `Stopped after ${count(step, "step")}.${best} It can go on from there.`;
-    default: return `It failed: ${error || "the log in the folder training says more"}`;
+    case "stopped": return `Stopped after ${count(step, "step")}.${best} It can be resumed from there.`;
+    default: return `It failed: ${error || "see the log in the folder training"}`;
   }
 }
 
