@@ -36,7 +36,7 @@ def undo(desk):
 
 def test_chords_are_estimated_typed_and_followed(desk, studio):
     desk.open_example("Ode to joy")
-    desk.until("musictx.roll.above.implied.length > 3")
+    desk.until("musictx.roll.annotations.implied.length > 3")
     desk.task("Accompany")
     desk.page.get_by_role("button", name="Follow the detected chords").click()
     desk.page.get_by_text("It follows the chords above the bars").wait_for()

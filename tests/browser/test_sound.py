@@ -49,7 +49,7 @@ TAKE = """() => {
     progress: 0.1, seed: 1, model: "piano", begin: 0, end: begin, tracks: null, request: {},
     command: "", aside: false, error: null, made: "", proposals: [proposal]});
   musictx.show(1, 1);
-  window.compose = (...events) => musictx.takes.composed({take: 1, proposal: 1, events});
+  window.compose = (...events) => musictx.takes.addEvents({take: 1, proposal: 1, events});
   return begin;
 }"""
 #: The least loudness of sound, and the largest of silence.

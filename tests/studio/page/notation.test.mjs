@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import test from "node:test";
 import { toAbc } from "../../../musictx/studio/page/js/notation/abc.js";
-import { barsOf, quantiseNotes, QUARTER } from "../../../musictx/studio/page/js/notation/grid.js";
+import { barsOf, quantiseForNotation, QUARTER } from "../../../musictx/studio/page/js/notation/grid.js";
 import { likelyKey, signatureAccidental, spell } from "../../../musictx/studio/page/js/document/spelling.js";
 import { pieceOf, randomly } from "./music.mjs";
 import { voicesOf } from "../../../musictx/studio/page/js/notation/voices.js";
@@ -22,7 +22,7 @@ function made(rows, { meters = [[0, 4, 4]], keys = [[0, 0, 0]], names = ["a"], q
   const notes = rows.map(([start, end, pitch, track = 0], i) => [i, start * quarter, end * quarter, pitch, 80, track]);
   return pieceOf(notes, { tracks: names.map((name, id) => ({ id, name, program: 0, drum: false })), beats, meters, keys });
 }
-const onGridOf = (piece) => quantiseNotes([...piece.notes.values()], piece);
+const onGridOf = (piece) => quantiseForNotation([...piece.notes.values()], piece);
 
 /** What abcjs would play: [pitch, start, end] in ticks, ties joined. */
 function played(abc) {

@@ -70,7 +70,7 @@ async function openAddress() {
   } catch (error) {
     if (location.hash !== hash) return;
     app.close();
-    app.fail(error);
+    app.reportError(error);
   }
 }
 

@@ -13,7 +13,7 @@ export class Selection extends Emitter {
   tracks = new Set();
 
   /** @param {Iterable<number>} ids @param {"set" | "add" | "toggle"} [how] */
-  pickNotes(ids, how = "set") {
+  selectNotes(ids, how = "set") {
     const next = how === "set" ? new Set() : new Set(this.notes);
     for (const id of ids) {
       if (how === "toggle" && next.has(id)) next.delete(id);
@@ -25,21 +25,21 @@ export class Selection extends Emitter {
   }
 
   /** Select a stretch and its notes. @param {Piece} piece @param {Stretch | null} range */
-  pickRange(piece, range) {
+  selectRange(piece, range) {
     this.range = range && range.end > range.begin ? range : null;
     this.notes = new Set(this.range ? notesIn(piece, this.range, this.tracks).map((note) => note.id) : []);
     this.emit("change", this);
   }
 
   /** @param {Piece} piece @param {Iterable<number>} ids */
-  pickTracks(piece, ids) {
+  selectTracks(piece, ids) {
     this.tracks = new Set(ids);
-    if (this.range) this.pickRange(piece, this.range);
+    if (this.range) this.selectRange(piece, this.range);
     else this.emit("change", this);
   }
 
   /** Deselect notes and time; selected tracks stay. */
-  drop() {
+  deselect() {
     this.notes = new Set();
     this.range = null;
     this.emit("change", this);
@@ -47,7 +47,7 @@ export class Selection extends Emitter {
 
   clear() {
     this.tracks = new Set();
-    this.drop();
+    this.deselect();
   }
 
   /** Deselect what the piece no longer contains. @param {Piece} piece */

@@ -1,11 +1,11 @@
-/** The server-sent events of a session; reconnects by itself. */
+/** The server-sent events of a session; it reconnects by itself. */
 
 import { get, session } from "../core/api.js";
 import { Emitter } from "../core/emitter.js";
 
-const KINDS = ["takes", "take", "note", "proposal", "document", "deleted"];
+const KINDS = /** @type {const} */ (["takes", "take", "note", "proposal", "document", "deleted"]);
 const RETRY_DELAY = 1500; // milliseconds
-const HIDDEN = 5000; // milliseconds between checks whether the page is hidden
+const HIDDEN_CHECK = 5000; // milliseconds between checks whether the page is hidden
 
 /**
  * Emits the server's events. "state" tells whether there is a connection, "resumed" that the page may have missed
@@ -27,10 +27,7 @@ export class Stream extends Emitter {
     const source = new EventSource(`/api/${session(id)}/events`);
     this.#source = source;
     for (const kind of KINDS) {
-      source.addEventListener(kind, (event) => {
-        const data = JSON.parse(/** @type {MessageEvent} */ (event).data);
-        this.emit(kind, data);
-      });
+      source.addEventListener(kind, (event) => this.emit(kind, JSON.parse(/** @type {MessageEvent} */ (event).data)));
     }
     source.addEventListener("open", () => this.emit("state", true));
     source.addEventListener("error", () => {
@@ -55,7 +52,7 @@ export class Stream extends Emitter {
       if (!page.hidden || !isIdle()) return;
       this.#source?.close();
       this.#source = null;
-    }, HIDDEN);
+    }, HIDDEN_CHECK);
     page.addEventListener("visibilitychange", () => {
       if (page.hidden || this.#source || this.#id === null) return;
       this.open(this.#id);

@@ -1,13 +1,13 @@
-/** The takes of a session. A take is one request to compose, with the proposals that answer it. */
+/** The takes of a session: a take is one request to compose, with the proposals that answer it. Favourites, and the mix of two proposals. */
 
 import { Emitter } from "../core/emitter.js";
 import { noteFromWire } from "./operation.js";
 import { sentence } from "./words.js";
 
-/** Convert the server's JSON of a proposal, whose notes are listed or, while it is composed, given by events. @returns {Proposal} */
-export function proposalFromWire({ notes = [], events = [], ...proposal }) {
+/** Convert the server's JSON of a proposal; while it is being composed, events give its notes. @returns {Proposal} */
+export function proposalFromWire(/** @type {any} */ { notes = [], events = [], ...proposal }) {
   const ghosts = notes.map(([start, end, pitch, velocity, track]) => ({ start, end, pitch, velocity, track }));
-  applyEvents(ghosts, events);
+  applyNoteEvents(ghosts, events);
   return { ...proposal, notes: ghosts };
 }
 
@@ -28,7 +28,7 @@ function takeFromWire(take, old) {
  * its pitch and track.
  * @param {Ghost[]} notes
  */
-export function applyEvents(notes, events) {
+export function applyNoteEvents(notes, events) {
   for (const [kind, seconds, pitch, ...rest] of events) {
     if (kind === "on") {
       const [velocity, track] = rest;
@@ -63,16 +63,16 @@ export function exchangedNotes(piece, take, proposal) {
   return { removed, restored };
 }
 
-/** Return the second up to which a proposal has been composed. @param {Proposal} proposal @param {number} begin */
-export function frontier(proposal, begin) {
+/** Return the time up to which a proposal that begins at `begin` has been composed. @param {Proposal} proposal @param {number} begin */
+export function composedUntil(proposal, begin) {
   let last = begin;
   for (const note of proposal.notes) last = Math.max(last, note.start, note.end ?? 0);
   return last;
 }
 
-const OVERLAP = 0.06; // seconds that the last note may sound after the bar line
+const OVERLAP = 0.06; // seconds by which the last note may sound past the bar line
 
-/** Return the first bar line after music that ends at a time; free music has none and continues at once. @param {number} time @param {string} music @param {Beats} beats */
+/** Return the first bar line at or after the end of some music; free music has none, so that is its end itself. @param {number} time @param {string} music @param {Beats} beats */
 export function barLineAfter(time, music, beats) {
   if (music === "free" || !time) return time;
   const { begin, end } = beats.bar(Math.max(0, time - OVERLAP));
@@ -81,7 +81,7 @@ export function barLineAfter(time, music, beats) {
 
 /**
  * Return the stretch that a take composes: the selected one, or the requested bars or seconds after it.
- * @param {Take} take @param {Beats} beats @param {string} music  of the piece @returns {{begin: number, end: number}}
+ * @param {Take} take @param {Beats} beats @param {string} music  of the piece @returns {Stretch}
  */
 export function takeStretch(take, beats, music) {
   const { begin, end, task, request } = take;
@@ -103,12 +103,12 @@ function stateWords(take) {
 }
 
 /** Return the state, seed and model of a take in one line; an error, which is a sentence, comes last. @param {Take} take */
-export function stateLine(take) {
+export function stateSummary(take) {
   const facts = [stateWords(take), `seed ${take.seed}`, take.model];
   return (take.error ? [...facts.slice(1), facts[0]] : facts).join(" · ");
 }
 
-/** @param {Take | undefined} take */
+/** Is a take, or a proposal, waiting or composing? @param {Take | Proposal | undefined} take */
 export const isRunning = (take) => take?.state === "waiting" || take?.state === "composing";
 
 /** @extends {Emitter<{change: Take | null, notes: {take: Take, proposal: Proposal, events: any[]}, finished: {take: Take, proposal: Proposal}}>} */
@@ -131,10 +131,9 @@ export class Takes extends Emitter {
     return this.get(id)?.proposals.find((proposal) => proposal.number === number);
   }
 
-  /** Replace all takes: a session was opened, or the connection is new. */
+  /** Replace all takes by those of the server's JSON. @param {any[]} list */
   reset(list) {
-    const old = this.#takes;
-    this.#takes = new Map(list.map((take) => [take.id, takeFromWire(take, old.get(take.id))]));
+    this.#takes = new Map(list.map((take) => [take.id, takeFromWire(take, this.#takes.get(take.id))]));
     this.emit("change", null);
   }
 
@@ -146,17 +145,17 @@ export class Takes extends Emitter {
     return take;
   }
 
-  /** Add notes that are being composed. */
-  composed({ take: id, proposal: number, events }) {
+  /** Add the events of notes that have just been composed. */
+  addEvents({ take: id, proposal: number, events }) {
     const take = this.#takes.get(id);
     if (!take) return;
     const proposal = this.proposal(id, number);
-    applyEvents(proposal.notes, events);
+    applyNoteEvents(proposal.notes, events);
     proposal.version = (proposal.version ?? 0) + 1;
     this.emit("notes", { take, proposal, events });
   }
 
-  /** Replace the streamed notes of a proposal by the final ones. */
+  /** Replace a proposal that was being composed by the finished one. */
   finish({ take: id, proposal: json }) {
     const take = this.#takes.get(id);
     if (!take) return;

@@ -38,7 +38,7 @@ export function mountInput(app, player, find) {
   piano.onclick = () => {
     keys.enabled = !keys.enabled;
     show();
-    app.say(keys.enabled ? "The computer's keys play notes. Z and X change the octave." : "The computer's keys are commands again.");
+    app.announce(keys.enabled ? "The computer's keys play notes. Z and X change the octave." : "The computer's keys are commands again.");
   };
 
   async function listen() {
@@ -51,7 +51,7 @@ export function mountInput(app, player, find) {
       connection = await connectMidi({ ...callbacks, onInputs(inputs) { names = inputs; show(); } });
       show();
     } catch (error) {
-      app.warn(error.message);
+      app.showError(error.message);
     }
   }
 
@@ -62,7 +62,7 @@ export function mountInput(app, player, find) {
     app.roll.painters.add(paint);
     show();
     const clicks = countIn(app.beats, from);
-    app.say("counting in");
+    app.announce("counting in");
     await player.record(from, clicks);
     startTime = performance.now() + clicks[0] * 1000;
     beat = clicks[clicks.length - 1];
@@ -78,11 +78,11 @@ export function mountInput(app, player, find) {
     show();
     if (!app.piece) return;
     const operation = addRecording(app.piece, played);
-    if (!operation) return app.say("nothing was played");
+    if (!operation) return app.announce("nothing was played");
     app.change(operation);
-    app.selection.pickNotes(operation.add.map((note) => note.id));
+    app.selection.selectNotes(operation.add.map((note) => note.id));
     const them = operation.add.length > 1 ? "them" : "it";
-    app.done(`${operation.label}. Q moves ${them} to the grid, Ctrl+Z removes ${them}.`);
+    app.notify(`${operation.label}. Q moves ${them} to the grid, Ctrl+Z removes ${them}.`);
   }
 
   function paint(ctx, pixels, view, colours) {

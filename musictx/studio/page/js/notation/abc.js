@@ -1,7 +1,7 @@
 /** A piece as text in ABC notation, with the position of every note in the text. Pure functions. */
 
 import { abcKey, likelyKey, signatureAccidental, spell } from "../document/spelling.js";
-import { barsOf, quantiseNotes, QUARTER, quartersOf } from "./grid.js";
+import { barsOf, quantiseForNotation, QUARTER, quartersOf } from "./grid.js";
 import { partsOf } from "./voices.js";
 
 const WRITTEN = [192, 144, 96, 72, 48, 36, 24, 18, 12, 9, 6, 3]; // ticks that a single note head can have
@@ -18,7 +18,7 @@ const ACCIDENTALS = { "-2": "__", "-1": "_", 0: "=", 1: "^", 2: "^^" };
 export function toAbc(piece, { barsPerLine = 4, most = Infinity } = {}) {
   const allBars = barsOf(piece);
   const end = allBars[most]?.time ?? Infinity;
-  const { notes, onGrid } = quantiseNotes([...piece.notes.values()].filter((note) => note.start < end + 1), piece);
+  const { notes, onGrid } = quantiseForNotation([...piece.notes.values()].filter((note) => note.start < end + 1), piece);
   const parts = partsOf(notes, piece.tracks);
   const pitches = parts.flatMap((part) => part.staves.flatMap((staff) => staff.voices.flat(2))).flatMap((chord) => chord.notes.map((note) => note.pitch));
   const bars = allBars.slice(0, most).map((bar) => ({ ...bar, key: bar.key ?? [likelyKey(pitches), 0] }));

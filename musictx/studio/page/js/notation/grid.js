@@ -49,7 +49,7 @@ const distance = (quarters, steps) => Math.abs(quarters * steps - Math.round(qua
  * to its notes. `onGrid` is the share of notes that started on the grid before.
  * @param {Note[]} notes @param {Pick<Piece, "beats" | "meters">} piece @returns {{notes: GridNote[], onGrid: number}}
  */
-export function quantiseNotes(notes, piece) {
+export function quantiseForNotation(notes, piece) {
   const quarters = quartersOf(piece);
   const played = notes.map(({ id, start, end, pitch, track }) => ({ id, pitch, track, start: quarters(start), end: quarters(end) }));
   const countOff = (steps) => played.filter(({ start }) => distance(start, steps) > TOLERANCE / 2 && distance(start, 3) > TOLERANCE).length;

@@ -100,9 +100,9 @@ export function mountNotation(app, view, frame, button) {
   function choose(element) {
     const mark = marks.find(({ from, to }) => element.startChar >= from && element.startChar < to);
     if (!mark) return;
-    app.selection.pickNotes(mark.ids);
+    app.selection.selectNotes(mark.ids);
     const notes = notesById(app.piece, mark.ids);
-    if (notes.length) app.point(notes[0].start, notes[0].pitch);
+    if (notes.length) app.moveCursor(notes[0].start, notes[0].pitch);
     for (const { pitch, velocity, track } of notes) app.player.audition(pitch, velocity, track);
   }
 
@@ -135,7 +135,7 @@ export function mountNotation(app, view, frame, button) {
 
   app.actions.notation = toggle;
   mountPrint(app);
-  for (const event of ["piece", "opened"]) app.on(event, refresh);
+  for (const event of /** @type {const} */ (["piece", "opened"])) app.on(event, refresh);
   app.on("selection", showSelection);
   app.on("play", () => { frameRequest ||= requestAnimationFrame(follow); });
   new ResizeObserver(refresh).observe(view);
@@ -181,7 +181,7 @@ function mountPrint(app) {
   }
 
   app.actions.print = async () => {
-    if (!app.piece?.notes.size) return app.warn("There are no notes to print.");
+    if (!app.piece?.notes.size) return app.showError("There are no notes to print.");
     library = await abcjs();
     window.print();
   };

@@ -7,14 +7,14 @@ import { count, list } from "../document/words.js";
 import { slider } from "./slider.js";
 import { saveSetting, loadSetting } from "../core/storage.js";
 import { writeChords } from "../document/harmony.js";
-import { describe, firstSettings, hasGrid, modelFor, request, TASKS, whyModel, settingsOf } from "./tasks.js";
+import { describe, defaultSettings, hasGrid, modelFor, request, TASKS, explainModel, settingsOf } from "./tasks.js";
 
 const TONICS = ["C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"];
 const KEYS = [["", "Any"], ["auto", "As the music is"], ...TONICS.map((key) => [key, `${key} major`]), ...TONICS.map((key) => [`${key}m`, `${key} minor`])];
 
 /** @param {App} app @param {HTMLElement} panel */
 export function mountCompose(app, panel) {
-  const settings = firstSettings();
+  const settings = defaultSettings();
   const tasks = TASKS.map((task) => h("button.task", { role: "radio" }, icon(`task-${task.name}`), h("span", null, task.label)));
   chooseOne(tasks, (place) => choose(TASKS[place].name));
   const find = (selector) => /** @type {any} */ (panel.querySelector(selector));
@@ -92,14 +92,14 @@ export function mountCompose(app, panel) {
     const all = app.models.filter((each) => each.tasks.includes(settings.task));
     if (!all.length) return null;
     const select = selectBox(all.map((each) => [each.name, each.title]), model.name, (name) => { settings.model = name; build(); }, { disabled: all.length < 2 });
-    why.textContent = app.piece && model ? `${whyModel(model, settings, app.piece)} ${model.sentence}` : model?.sentence ?? "";
+    why.textContent = app.piece && model ? `${explainModel(model, settings, app.piece)} ${model.sentence}` : model?.sentence ?? "";
     return h("div", null, h("label.row.model", null, "Model", select), why);
   }
 
   /** Make a line that tells which chords the model follows, if it follows any. */
   function chordsLine(model) {
     if (!app.piece || !model?.chords || !["replace", "vary", "accompany"].includes(settings.task)) return null;
-    const { named, implied } = app.roll.above;
+    const { named, implied } = app.roll.annotations;
     if (named) return h("p.hint", null, "It follows the chords above the bars.");
     const take = h("button.small", { onclick: () => app.change(writeChords(app.piece, implied)) }, "Follow the detected chords");
     return h("div", null, h("p.hint", null, "It chooses chords of its own. Write some above the bars (C in the roll), and it follows them."), implied.length > 0 && take);
@@ -130,27 +130,27 @@ export function mountCompose(app, panel) {
     const model = chosenModel();
     if (!piece || !model || isAsking) return;
     const now = state();
-    if (!now.ready) return app.warn(now.sentence);
+    if (!now.ready) return app.showError(now.sentence);
     isAsking = true;
     refresh();
     const revision = await app.mirror.settled();
     const isOpen = () => app.piece?.id === piece.id; // the user may have left the piece
-    const answer = isOpen() && await app.reach(post(`${session(piece.id)}/takes`, { ...request(settings, app.piece, scope(), model), revision }));
+    const answer = isOpen() && await app.attempt(post(`${session(piece.id)}/takes`, { ...request(settings, app.piece, scope(), model), revision }));
     if (answer && isOpen()) {
       const take = app.takes.update(answer);
       app.show(take.id, 1);
-      app.say(`${take.label}: asked for ${count(settings.samples, "proposal")}`);
+      app.announce(`${take.label}: asked for ${count(settings.samples, "proposal")}`);
     }
     isAsking = false;
     refresh();
   }
 
   app.actions.compose = compose;
-  app.on("ask", (take) => {
+  app.on("restore", (take) => {
     Object.assign(settings, settingsOf(take));
     build();
     app.selection.tracks = new Set(take.tracks ?? []);
-    app.selection.pickRange(app.piece, take.request.begin === undefined ? null : { begin: take.request.begin, end: take.request.end });
+    app.selection.selectRange(app.piece, take.request.begin === undefined ? null : { begin: take.request.begin, end: take.request.end });
   });
   app.on("models", build);
   app.on("opened", (piece) => {
@@ -158,18 +158,18 @@ export function mountCompose(app, panel) {
     // The browser keeps the settings of each piece.
     const saved = loadSetting(`wish.${piece.id}`, {});
     if (saved.keep > 1) saved.keep /= 100; // it was a percentage
-    Object.assign(settings, firstSettings(), { task: piece.notes.size ? "continue" : piece.chords.length ? "accompany" : "new" }, saved);
+    Object.assign(settings, defaultSettings(), { task: piece.notes.size ? "continue" : piece.chords.length ? "accompany" : "new" }, saved);
     build();
   });
   for (const event of ["change", "click"]) panel.addEventListener(event, () => app.piece && saveSetting(`wish.${app.piece.id}`, settings));
   let previous = "";
   const rebuild = () => { // the model depends on the kind of music, the chords line on the chords
     const { id, music } = app.piece;
-    const { named, implied } = app.roll.above;
+    const { named, implied } = app.roll.annotations;
     if (previous !== (previous = `${id} ${music} ${named} ${implied.length > 0}`)) build();
   };
   app.on("piece", rebuild);
   app.on("chords", rebuild);
-  for (const event of ["piece", "selection"]) app.on(event, refresh);
+  for (const event of /** @type {const} */ (["piece", "selection"])) app.on(event, refresh);
   build();
 }

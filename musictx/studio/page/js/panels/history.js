@@ -2,7 +2,7 @@
 
 import { remove, session } from "../core/api.js";
 import { fill, h, icon, syncRows, nextFrame } from "../core/dom.js";
-import { isRunning, stateLine } from "../document/takes.js";
+import { isRunning, stateSummary } from "../document/takes.js";
 import { count, when } from "../document/words.js";
 
 /** @param {App} app @param {HTMLElement} panel */
@@ -13,9 +13,9 @@ export function mountHistory(app, panel) {
   function entry({ id, label, made, command }) {
     const remarks = h("small");
     const kept = h("small.accepted");
-    const stop = h("button.small", { onclick: () => app.reach(remove(session(app.piece.id, "takes", String(id)))) }, "Stop");
+    const stop = h("button.small", { onclick: () => app.attempt(remove(session(app.piece.id, "takes", String(id)))) }, "Stop");
     const show = h("button.small", { onclick: () => app.show(id, accepted(app.takes.get(id))[0] ?? 1) });
-    const again = h("button.small.quiet", { title: "Restores these settings, with this seed, in the panel", onclick: () => app.emit("ask", app.takes.get(id)) }, icon("again"), "Restore settings");
+    const again = h("button.small.quiet", { title: "Restores these settings, with this seed, in the panel", onclick: () => app.emit("restore", app.takes.get(id)) }, icon("again"), "Restore settings");
     const copy = h("button.icon.small", {
       title: "Copy the command", "aria-label": `Copy the command of take ${id}`, onclick: () => copyText(app, command),
     }, icon("copy"));
@@ -28,7 +28,7 @@ export function mountHistory(app, panel) {
     function update(take) {
       const numbers = accepted(take);
       const stars = (app.piece?.favourites ?? []).filter(([takeId]) => takeId === id).map(([, number]) => number);
-      remarks.textContent = stateLine(take) + (stars.length ? ` · favourite ${stars.join(", ")}` : "");
+      remarks.textContent = stateSummary(take) + (stars.length ? ` · favourite ${stars.join(", ")}` : "");
       fill(kept, icon("check"), `proposal ${numbers.join(", ")} accepted`);
       kept.hidden = !numbers.length;
       show.textContent = `Show ${count(take.proposals.length, "proposal")}`;
@@ -41,7 +41,7 @@ export function mountHistory(app, panel) {
   }
 
   /** Return the numbers of the accepted proposals. @param {Take} take */
-  const accepted = (take) => take.proposals.map((proposal) => proposal.number).filter((number) => app.accepted(take, number));
+  const accepted = (take) => take.proposals.map((proposal) => proposal.number).filter((number) => app.isAccepted(take, number));
 
   function refresh() {
     if (!panel.clientWidth) return;
@@ -51,15 +51,15 @@ export function mountHistory(app, panel) {
   }
 
   const soon = nextFrame(refresh);
-  for (const event of ["takes", "shown", "piece"]) app.on(event, soon);
+  for (const event of /** @type {const} */ (["takes", "shown", "piece"])) app.on(event, soon);
   new ResizeObserver(soon).observe(panel);
 }
 
 async function copyText(app, text) {
   try {
     await navigator.clipboard.writeText(text);
-    app.done("The command is in the clipboard.");
+    app.notify("The command is in the clipboard.");
   } catch {
-    app.warn("The browser does not let the page copy; select the command and copy it with Ctrl+C.");
+    app.showError("The browser does not let the page copy; select the command and copy it with Ctrl+C.");
   }
 }

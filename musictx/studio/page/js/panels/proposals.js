@@ -4,7 +4,7 @@ import { remove, session } from "../core/api.js";
 import { contextOf } from "../core/canvas.js";
 import { h, icon, iconButton, syncRows, nextFrame, setPressed, set } from "../core/dom.js";
 import { extentOf } from "../document/notes.js";
-import { barsIn, frontier, isFavourite, isRunning, mixProposals, stateLine, toggleFavourite } from "../document/takes.js";
+import { barsIn, composedUntil, isFavourite, isRunning, mixProposals, stateSummary, toggleFavourite } from "../document/takes.js";
 import { count, sentence } from "../document/words.js";
 import { withProposal } from "../sound/proposals.js";
 import { exportLink } from "../shell/export.js";
@@ -34,7 +34,7 @@ export function mountProposals(app, tray) {
     document.body.classList.toggle("proposing", Boolean(take));
     if (!take) return;
     title.textContent = take.label[0].toUpperCase() + take.label.slice(1);
-    state.textContent = stateLine(take);
+    state.textContent = stateSummary(take);
     tray.classList.toggle("failed", take.state === "failed");
     progress.style.setProperty("--part", `${take.state === "composing" ? Math.max(2, take.progress * 100) : 0}%`);
     progress.setAttribute("aria-valuenow", String(Math.round(take.progress * 100)));
@@ -49,7 +49,7 @@ export function mountProposals(app, tray) {
   /** Return the two proposals shown last, if both are finished and none of the take is accepted. */
   function lastPair() {
     const take = shownTake();
-    if (!take || last.take !== take.id || take.proposals.some(({ number }) => app.accepted(take, number))) return null;
+    if (!take || last.take !== take.id || take.proposals.some(({ number }) => app.isAccepted(take, number))) return null;
     const proposals = take.proposals.filter(({ number, state }) => last.numbers.includes(number) && state === "done");
     return proposals.length === 2 ? { take, proposals } : null;
   }
@@ -63,7 +63,7 @@ export function mountProposals(app, tray) {
     const { playing, position } = app.player;
     app.show(take.id, number);
     if (playing) app.player.play(position, withProposal(app, take, number));
-    app.say(`proposal ${number}`);
+    app.announce(`proposal ${number}`);
   }
 
   /** Make the card of a proposal. @param {Proposal} proposal */
@@ -85,7 +85,7 @@ export function mountProposals(app, tray) {
     /** @param {Proposal} proposal */
     function update(proposal) {
       const on = number === app.shown.proposal;
-      const accepted = app.accepted(latest(), number);
+      const accepted = app.isAccepted(latest(), number);
       const ready = proposal.state === "done" && !accepted;
       const words = accepted ? "accepted" : { waiting: "waiting", composing: "composing …", failed: latest().state === "stopped" ? "stopped" : "failed" }[proposal.state] ?? count(proposal.notes.length, "note");
       state.textContent = words;
@@ -120,8 +120,8 @@ export function mountProposals(app, tray) {
     const accepted = await app.mirror.accept(take.id, number);
     isAccepting = false;
     if (!accepted) return;
-    app.done(`Proposal ${number} is in the piece. Undo removes it.`);
-    if (take.task !== "replace" && take.task !== "vary") app.selection.drop();
+    app.notify(`Proposal ${number} is in the piece. Undo removes it.`);
+    if (take.task !== "replace" && take.task !== "vary") app.selection.deselect();
     app.show(null);
     app.roll.lookAt(app.stretchOf(take));
     app.roll.focus();
@@ -131,18 +131,18 @@ export function mountProposals(app, tray) {
     const take = shownTake();
     if (!take) return;
     const running = isRunning(take);
-    const answer = await app.reach(remove(session(app.piece.id, "takes", String(take.id))));
+    const answer = await app.attempt(remove(session(app.piece.id, "takes", String(take.id))));
     if (answer === undefined) return;
-    app.say(running ? "stopped" : "set aside");
+    app.announce(running ? "stopped" : "set aside");
     if (!running) app.show(null);
   }
 
-  const withShown = (act) => () => app.proposal && act(app.proposal.take, app.proposal.proposal);
+  const withShown = (act) => () => app.shownProposal && act(app.shownProposal.take, app.shownProposal.proposal);
   Object.assign(app.actions, {
     listen: withShown((take, { number }) => listenTo(take, number)),
-    accept: withShown((take, { number, state }) => state === "done" && !app.accepted(take, number) && accept(take, number)),
+    accept: withShown((take, { number, state }) => state === "done" && !app.isAccepted(take, number) && accept(take, number)),
     setAside,
-    other: switchProposal,
+    switchProposal,
   });
   app.on("shown", (shown) => {
     if (!shown) return;
@@ -155,7 +155,7 @@ export function mountProposals(app, tray) {
     const running = piece && app.takes.list.find(isRunning);
     if (running) app.show(running.id);
   });
-  for (const event of ["takes", "shown", "piece", "opened", "settings"]) app.on(event, refresh);
+  for (const event of /** @type {const} */ (["takes", "shown", "piece", "opened", "settings"])) app.on(event, refresh);
   new ResizeObserver(refresh).observe(tray);
 }
 
@@ -167,10 +167,10 @@ function drawSmall(canvas, app, take, proposal) {
   const { clientWidth: width, clientHeight: height } = canvas;
   const { colours, index } = app.roll;
   const place = app.stretchOf(take);
-  const till = frontier(proposal, place.begin);
+  const till = composedUntil(proposal, place.begin);
   const end = Math.max(place.end, till, place.begin + 1);
   const from = place.begin - Math.min(place.begin, (end - place.begin) * 0.2);
-  const { removed, restored } = app.exchange(take, proposal);
+  const { removed, restored } = app.exchangedNotes(take, proposal);
   const around = [...index.between(from, end).filter((note) => !removed.has(note.id)), ...restored.filter((note) => note.start < end && note.end > from)];
   const extent = extentOf([...around, ...proposal.notes]);
   const low = Math.min(60, extent?.low ?? 60) - 2;
@@ -185,7 +185,7 @@ function drawSmall(canvas, app, take, proposal) {
   const pixels = new Pixels().begin(width, height);
   app.piece.tracks.forEach((track, i) => fillNotes(ctx, pixels, view, around.filter((note) => note.track === track.id), ramp(track, i, colours.dark)[8], 0.55));
   fillNotes(ctx, pixels, view, proposal.notes.map((note) => ({ ...note, end: note.end ?? till })), colours.gold);
-  pixels.show(ctx);
+  pixels.paint(ctx);
   ctx.fillStyle = colours.gold;
   if (proposal.state === "composing") ctx.fillRect(view.x(till), 0, 1.5, height);
 }
@@ -208,7 +208,7 @@ function openMixing(app, take, pair) {
   openForm(app, `Mix proposals ${both}`, "mixing", () => {
     app.change(mixProposals(app.piece, take, pair, bars, choice));
     app.show(null);
-    app.done(`Proposals ${both} are in the piece, bar by bar. Undo removes them.`);
+    app.notify(`Proposals ${both} are in the piece, bar by bar. Undo removes them.`);
   },
   h("p.hint", null, "Choose a proposal for each bar. A note belongs to the bar in which it starts, and ends where the other proposal continues."),
   h("ol", null, ...cells.map((cell) => cell.element)),

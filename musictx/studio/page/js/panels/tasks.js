@@ -30,7 +30,7 @@ export const TASKS = [
 ];
 
 /** @returns {Settings} */
-export const firstSettings = () => ({
+export const defaultSettings = () => ({
   task: "continue", bars: 4, keep: null, samples: 3, seed: null, model: null, controls: {}, temperature: null, key: "", quantise: "",
 });
 
@@ -46,7 +46,7 @@ export function modelFor(models, settings, piece) {
 
 const KINDS = { free: "this piece is played freely, or empty", beats: "this piece keeps to its beats", chorale: "this piece has four voices" };
 /** Explain why a model was chosen. @param {Model} model @param {Settings} settings @param {Piece} piece */
-export function whyModel(model, settings, piece) {
+export function explainModel(model, settings, piece) {
   if (model.name === settings.model) return "You chose it for this piece.";
   const kind = kindsOf(piece).find((each) => model.suits.includes(each));
   return kind ? `Suggested because ${KINDS[kind]}.` : "Suggested because it can do this.";

@@ -1,7 +1,7 @@
 /** The list of tracks: names, colours, mixer, selection, and an editor for each track. */
 
 import { selectBox, h, iconButton, syncRows, set, setRange } from "../core/dom.js";
-import { toTrack } from "../document/edits.js";
+import { moveToTrack } from "../document/edits.js";
 import { changeTrack, duplicateTrack, isAudible, MIXER, mixerValue, moveTrack, panWords, toggleTrackLock } from "../document/mixer.js";
 import { allLocked, freeNotes, notesById, notesOf, trackById } from "../document/notes.js";
 import { count, instrument, list as listOf, PROGRAMS, trackName } from "../document/words.js";
@@ -111,7 +111,7 @@ export function mountTracks(app, panel) {
     const name = h("input", { type: "text", maxLength: 60, onchange: () => change({ name: name.value.trim() }) });
     const sound = selectBox([...PROGRAMS.map((label, i) => [String(i), label]), ["drums", "Drums"]], "",
       (value) => change(value === "drums" ? { drum: true } : { drum: false, program: Number(value) }));
-    const take = h("button.small", { onclick: () => app.change(toTrack(freeNotes(app.piece, app.selection.notes), id)) });
+    const take = h("button.small", { onclick: () => app.change(moveToTrack(freeNotes(app.piece, app.selection.notes), id)) });
     const away = h("button.small", { onclick: () => deleteTrack(id) }, "Delete this track");
     const lock = h("button.small", { onclick: () => app.change(toggleTrackLock(app.piece, id)) });
     const copy = h("button.small", { onclick: () => app.change(duplicateTrack(app.piece, id)) }, "Duplicate");
@@ -151,13 +151,13 @@ export function mountTracks(app, panel) {
     const tracks = new Set(more ? app.selection.tracks : []);
     if (app.selection.tracks.has(id)) tracks.delete(id);
     else tracks.add(id);
-    app.selection.pickTracks(app.piece, tracks);
+    app.selection.selectTracks(app.piece, tracks);
   }
 
   function add() {
     const id = Math.max(-1, ...app.piece.tracks.map((track) => track.id)) + 1;
     app.change({ label: "add a track", tracks: [...app.piece.tracks, { id, name: "", program: 0, drum: false }] });
-    app.selection.pickTracks(app.piece, [id]);
+    app.selection.selectTracks(app.piece, [id]);
     edit(id);
   }
 
@@ -166,7 +166,7 @@ export function mountTracks(app, panel) {
     const remove = notesOf(app.piece, id).map((note) => note.id);
     const tracks = app.piece.tracks.filter((track) => track.id !== id);
     app.change({ label: `delete track ${name}`, remove, tracks });
-    app.done(`Deleted the track ${name} with ${count(remove.length, "note")}. Undo brings it back.`);
+    app.notify(`Deleted the track ${name} with ${count(remove.length, "note")}. Undo brings it back.`);
   }
 
   app.on("piece", (piece) => {

@@ -66,7 +66,7 @@ function openTiming(app) {
   }
 
   async function change(timing, keepBeats = true) {
-    if (await app.mirror.retime(timing, keepBeats)) app.selection.drop();
+    if (await app.mirror.changeTiming(timing, keepBeats)) app.selection.deselect();
   }
 
   // The dialog starts at a selected bar.
@@ -96,7 +96,7 @@ export function openQuantise(app, quantise) {
   });
   const lengths = h("input", { type: "checkbox", checked: how.lengths, onchange: () => { how.lengths = lengths.checked; } });
   openForm(app, "Quantise", "timing-form", () => {
-    app.set({ quantise: how });
+    app.changeSettings({ quantise: how });
     saveSetting("quantise", how);
     quantise();
   }, strength, swing, h("label.choice", null, lengths, h("span", null, "Lengths too")),
@@ -132,7 +132,7 @@ export function openTable(app) {
   function row(note) {
     const box = h("input", {
       type: "checkbox", checked: selection.notes.has(note.id), "aria-label": `Select ${pitchWords(note.pitch)}, ${positionWords(beats, note.start)}`,
-      onchange: () => selection.pickNotes([note.id], "toggle"),
+      onchange: () => selection.selectNotes([note.id], "toggle"),
     });
     return h("tr", null, h("td", null, box), h("td", null, positionLabel(beats, note.start)),
       h("td", null, pitchName(note.pitch, key)), h("td", null, count(beats.length(note.start, note.end), "beat")),

@@ -5,7 +5,7 @@
  * What it shows meanwhile, in roll.dragged or roll.band, is cleared before them by pointer.js, which also cancels gestures.
  */
 
-import { move, resize } from "../document/edits.js";
+import { moveNotes, resizeNotes } from "../document/edits.js";
 import { count } from "../document/words.js";
 
 /** @typedef {{x: number, y: number}} Point */
@@ -28,7 +28,7 @@ export function drawNote(app, start, end, pitch) {
   if (!app.inputTrack) return;
   const id = app.piece.next_id;
   app.change({ label: "1 note drawn", add: [{ id, start, end, pitch, velocity: VELOCITY, track: app.inputTrack.id }] });
-  app.selection.pickNotes([id]);
+  app.selection.selectNotes([id]);
 }
 
 /**
@@ -44,11 +44,11 @@ export function drag(app, roll, from, notes, held, part) {
       const by = (at.x - from.x) / view.scale;
       if (part === "body") {
         const semitones = Math.round((from.y - at.y) / view.row);
-        operation = move(notes, snapMove(app, held.start, by, event), semitones);
+        operation = moveNotes(notes, snapMove(app, held.start, by, event), semitones);
         const now = operation?.change.find((note) => note.id === held.id) ?? held;
         if (now.pitch !== pitch) app.player.audition(now.pitch, now.velocity, now.track);
         pitch = now.pitch;
-      } else operation = resize(notes, part, snapMove(app, held[part], by, event));
+      } else operation = resizeNotes(notes, part, snapMove(app, held[part], by, event));
       const first = !roll.dragged.length;
       // The held note comes first, because the roll labels the first note.
       roll.dragged = [...(operation?.change ?? notes)].sort((a, b) => Number(b.id === held.id) - Number(a.id === held.id));
@@ -57,7 +57,7 @@ export function drag(app, roll, from, notes, held, part) {
     end() {
       app.change(operation);
       const now = operation && app.piece.notes.get(held.id);
-      if (now && part === "body") app.point(now.start, now.pitch);
+      if (now && part === "body") app.moveCursor(now.start, now.pitch);
       else if (now) app.lastLength = now.end - now.start;
     },
   };
@@ -104,8 +104,8 @@ export function band(app, roll, from, how) {
       if (at.x < 12) view.pan(-10, 0);
       roll.band = { x1: view.x(time), y1: (view.top - tone) * view.row, x2: at.x, y2: at.y };
       const inside = roll.index.inside(view, roll.band).filter((note) => !tracks.size || tracks.has(note.track));
-      app.selection.pickNotes([...before, ...inside.map((note) => note.id)]);
+      app.selection.selectNotes([...before, ...inside.map((note) => note.id)]);
     },
-    end: () => app.say(`${count(app.selection.notes.size, "note")} selected`),
+    end: () => app.announce(`${count(app.selection.notes.size, "note")} selected`),
   };
 }

@@ -59,7 +59,7 @@ export class Lane {
     saveSetting("lane", this.shown);
     if (this.roll.app.piece) this.#refetch();
     this.roll.app.emit("settings", this.roll.app.settings);
-    this.roll.app.say(this.shown ? "lane shown" : "lane hidden");
+    this.roll.app.announce(this.shown ? "lane shown" : "lane hidden");
   }
 
   /** Fill the list of what the lane can show. */
@@ -110,7 +110,7 @@ export class Lane {
           const operation = setVelocities(freeNotes(app.piece, this.#drawn.keys()), this.#drawn);
           drop();
           app.change(operation);
-          if (operation) app.say(operation.label);
+          if (operation) app.announce(operation.label);
         },
         cancel: drop,
       };
@@ -160,7 +160,7 @@ export class Lane {
         const x = Math.round(view.x(note.start));
         if (x < -3) continue;
         const y = Math.round(heightOf(velocity));
-        pixels.ink(now === 2 ? colours.ink : ramps.get(note.track)[level(velocity)], now ? 1 : 0.3);
+        pixels.setColour(now === 2 ? colours.ink : ramps.get(note.track)[level(velocity)], now ? 1 : 0.3);
         const column = Math.max(x, 0); // a negative index of a typed array is ten times slower
         if (y < tops[column]) {
           pixels.fillRect(x, y, 2, tops[column] - y);
@@ -169,7 +169,7 @@ export class Lane {
         pixels.fillRect(x - 2, y - 2, 5, 4);
       }
     }
-    pixels.show(ctx);
+    pixels.paint(ctx);
   }
 
   /** Draw each track's values of a controller as steps. @param {number} number */

@@ -38,7 +38,7 @@ export function drawNotes(ctx, pixels, view, notes, { tracks, tracksMeant, remov
 /** Fill notes. @param {CanvasRenderingContext2D} ctx @param {Pixels} pixels @param {View} view @param {Extent[]} notes @param {string} colour */
 export function fillNotes(ctx, pixels, view, notes, colour, alpha = 1) {
   const height = Math.max(THIN, view.row - (view.row >= 8 ? 1 : 0));
-  pixels.ink(colour, alpha);
+  pixels.setColour(colour, alpha);
   ctx.beginPath();
   for (const note of notes) {
     const x = leftOf(view, note);
@@ -56,7 +56,7 @@ export function fillNotes(ctx, pixels, view, notes, colour, alpha = 1) {
 /** Outline notes. @param {CanvasRenderingContext2D} ctx @param {Pixels} pixels @param {View} view @param {Extent[]} notes @param {string} colour @param {number} line  its width in pixels */
 export function outlineNotes(ctx, pixels, view, notes, colour, line, grow) {
   const height = view.row - (view.row >= 8 ? 1 : 0) + 2 * grow;
-  pixels.ink(colour);
+  pixels.setColour(colour);
   ctx.beginPath();
   for (const note of notes) {
     const x = leftOf(view, note);
@@ -86,7 +86,7 @@ export function drawSelected(ctx, pixels, view, notes, colours) {
 
 /** Draw a stripe at the lower edge of locked notes, and a padlock if there is room. @param {Pixels} pixels @param {View} view @param {Note[]} notes */
 export function drawLocks(ctx, pixels, view, notes, colours) {
-  pixels.ink(colours.ink);
+  pixels.setColour(colours.ink);
   ctx.fillStyle = colours.ink;
   for (const note of notes) {
     const x = view.x(note.start);

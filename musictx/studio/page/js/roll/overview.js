@@ -24,7 +24,7 @@ export class Overview {
       const scroll = (now) => {
         view.left = this.#time(now) - grip;
         view.bound();
-        roll.wander();
+        roll.stopFollowing();
       };
       scroll(event);
       return { move: scroll };
@@ -58,7 +58,7 @@ export class Overview {
       ctx.fillRect((range.begin / view.length) * width, 0, ((range.end - range.begin) / view.length) * width, height);
       ctx.globalAlpha = 1;
     }
-    this.#pixels.show(ctx);
+    this.#pixels.paint(ctx);
     const shown = app.ghost;
     if (shown) {
       ctx.fillStyle = colours.gold;
@@ -78,7 +78,7 @@ export class Overview {
     const scale = width / view.length;
     const row = (height - 8) / Math.max(24, high - low + 1);
     piece.tracks.forEach((track, i) => {
-      pixels.ink(ramp(track, i, colours.dark)[9]);
+      pixels.setColour(ramp(track, i, colours.dark)[9]);
       for (const note of notesOf(piece, track.id)) {
         const length = Math.max(1, (note.end - note.start) * scale);
         pixels.fillRect(note.start * scale, 4 + (high - note.pitch) * row, length, clamp(row, 1, 3));

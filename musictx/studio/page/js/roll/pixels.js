@@ -41,7 +41,7 @@ export class Pixels {
   }
 
   /** Set the colour of the next rectangles. @param {string} colour */
-  ink(colour, alpha = 1) {
+  setColour(colour, alpha = 1) {
     this.#colour = (numberOf(colour) | (Math.round(alpha * 255) << 24)) >>> 0;
   }
 
@@ -68,7 +68,7 @@ export class Pixels {
   }
 
   /** Paint the image onto a canvas. @param {CanvasRenderingContext2D} ctx */
-  show(ctx) {
+  paint(ctx) {
     if (this.#empty) return;
     if (!this.#painted) this.#canvas.getContext("2d").putImageData(this.#image, 0, 0);
     this.#painted = true;

@@ -1,7 +1,7 @@
 /** Mouse, pen and touch on the roll, its ruler and its keyboard. */
 
 import { onDrag } from "../core/dom.js";
-import { erase } from "../document/edits.js";
+import { deleteNotes } from "../document/edits.js";
 import { freeNotes } from "../document/notes.js";
 import { stretchWords, count } from "../document/words.js";
 import { band, drag, stroke } from "./gestures.js";
@@ -30,7 +30,7 @@ function wheel(roll, event) {
   else if (event.altKey) view.zoomPitch(factor, event.offsetY);
   else if (event.shiftKey) view.pan((event.deltaY || event.deltaX) * unit, 0);
   else view.pan(event.deltaX * unit, event.deltaY * unit);
-  roll.wander();
+  roll.stopFollowing();
 }
 
 function mountStage(app, roll) {
@@ -110,29 +110,29 @@ function startGesture(app, roll, at, event, touch) {
   if (event.button === 1) return pan(roll, at);
   const hit = index.hit(view, at.x, at.y, touch ? FINGER : 0, (note) => selection.notes.has(note.id));
   const more = event.shiftKey || event.ctrlKey || event.metaKey;
-  app.point(app.beats.floor(view.time(at.x), settings.division), view.pitch(at.y));
+  app.moveCursor(app.beats.floor(view.time(at.x), settings.division), view.pitch(at.y));
   if (hit) {
     const { note, part } = hit;
-    if (more) return { click: () => selection.pickNotes([note.id], "toggle") };
+    if (more) return { click: () => selection.selectNotes([note.id], "toggle") };
     const fresh = !selection.notes.has(note.id);
-    if (fresh) selection.pickNotes([note.id]);
+    if (fresh) selection.selectNotes([note.id]);
     app.player.audition(note.pitch, note.velocity, note.track);
-    app.point(note.start, note.pitch);
+    app.moveCursor(note.start, note.pitch);
     const notes = freeNotes(app.piece, selection.notes);
-    const click = () => fresh || selection.pickNotes([note.id]);
-    if (!notes.length) return { click, end: () => app.done("Locked notes stay where they are. Unlock them with L.") };
+    const click = () => fresh || selection.selectNotes([note.id]);
+    if (!notes.length) return { click, end: () => app.notify("Locked notes stay where they are. Unlock them with L.") };
     if (touch && settings.tool === "select" && fresh) return { ...pan(roll, at), click };
     return { ...drag(app, roll, at, notes, note, part), click };
   }
   if (settings.tool === "draw") return stroke(app, roll, at);
-  if (touch) return { ...pan(roll, at), click: () => selection.drop() };
-  return { ...band(app, roll, at, more ? "add" : "set"), click: () => !more && selection.drop() };
+  if (touch) return { ...pan(roll, at), click: () => selection.deselect() };
+  return { ...band(app, roll, at, more ? "add" : "set"), click: () => !more && selection.deselect() };
 }
 
 /** With the tool "draw", delete the note under the right mouse button. */
 function eraseAt(app, roll, at) {
   const hit = app.settings.tool === "draw" && roll.index.hit(roll.view, at.x, at.y);
-  if (hit) app.change(erase(freeNotes(app.piece, [hit.note.id])));
+  if (hit) app.change(deleteNotes(freeNotes(app.piece, [hit.note.id])));
 }
 
 /** Scroll with the pointer. */
@@ -142,7 +142,7 @@ function pan(roll, from) {
     pans: true,
     move(at) {
       roll.view.pan(last.x - at.x, last.y - at.y);
-      roll.wander();
+      roll.stopFollowing();
       last = at;
     },
   };
@@ -162,7 +162,7 @@ function pinch(roll, fingers) {
       const now = shape();
       const { view } = roll;
       view.pan(last.x - now.x, last.y - now.y);
-      roll.wander();
+      roll.stopFollowing();
       if (last.wide > 40 && now.wide > 40) view.zoomTime(now.wide / last.wide, now.x);
       if (last.tall > 60 && now.tall > 60) view.zoomPitch(now.tall / last.tall, now.y);
       last = now;
@@ -192,7 +192,7 @@ function mountRuler(app, roll) {
     const select = ({ offsetX, altKey }) => {
       const time = Math.max(0, view.time(offsetX));
       const stretch = altKey ? { begin: Math.min(anchor, time), end: Math.max(anchor, time) } : app.beats.bars(anchor, time);
-      app.selection.pickRange(app.piece, stretch);
+      app.selection.selectRange(app.piece, stretch);
       roll.invalidate();
     };
     if (selects) select(event);
@@ -209,14 +209,14 @@ function mountRuler(app, roll) {
         if (!selects) {
           const time = app.beats.snap(anchor, app.settings.division);
           app.player.seek(time);
-          app.point(time); // a paste goes to the playhead
-        } else if (range) app.say(`${stretchWords(app.beats, range.begin, range.end)} selected, ${count(notes.size, "note")}`);
+          app.moveCursor(time); // a paste goes to the playhead
+        } else if (range) app.announce(`${stretchWords(app.beats, range.begin, range.end)} selected, ${count(notes.size, "note")}`);
         roll.invalidate();
       },
     };
   });
   ruler.addEventListener("dblclick", (event) => {
-    app.selection.pickRange(app.piece, app.beats.bar(roll.view.time(event.offsetX)));
+    app.selection.selectRange(app.piece, app.beats.bar(roll.view.time(event.offsetX)));
   });
 }
 

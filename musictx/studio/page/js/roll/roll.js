@@ -3,13 +3,13 @@
 import { contextOf } from "../core/canvas.js";
 import { isAudible } from "../document/mixer.js";
 import { extentOf } from "../document/notes.js";
-import { frontier } from "../document/takes.js";
+import { composedUntil } from "../document/takes.js";
 import { pitchLabel } from "../document/spelling.js";
 import { count } from "../document/words.js";
-import { Above } from "./above.js";
+import { Annotations } from "./annotations.js";
 import { palette, ramp, trackColour } from "./colours.js";
 import { drawGrid, drawKeys, drawRuler } from "./grid.js";
-import { NoteIndex } from "./index.js";
+import { NoteIndex } from "./note_index.js";
 import { Lane } from "./lane.js";
 import * as notes from "./notes.js";
 import { Overview } from "./overview.js";
@@ -48,7 +48,7 @@ export class Roll {
     this.element = find("#roll");
     this.empty = find(".empty-roll");
     this.overview = new Overview(this, find("canvas.overview"));
-    this.above = new Above(this, find("canvas.above"));
+    this.annotations = new Annotations(this, find("canvas.above"));
     this.lane = new Lane(this, find("canvas.lane"), find(".corner.lane"));
     mountPointer(app, this);
     this.#listen();
@@ -73,7 +73,7 @@ export class Roll {
       this.#resize();
       this.fit();
       const first = this.index.notes[0];
-      app.point(first?.start ?? 0, first?.pitch ?? 60);
+      app.moveCursor(first?.start ?? 0, first?.pitch ?? 60);
       this.focus();
     });
     app.on("selection", () => this.invalidate());
@@ -89,7 +89,7 @@ export class Roll {
       this.invalidate();
     });
     app.takes.on("notes", ({ take, proposal }) => {
-      if (take === app.proposal?.take && proposal === app.proposal.proposal) this.#growing(take, proposal);
+      if (take === app.shownProposal?.take && proposal === app.shownProposal.proposal) this.#growing(take, proposal);
       this.invalidate("over");
     });
     app.on("play", () => {
@@ -126,11 +126,11 @@ export class Roll {
   }
 
   /** Show the whole selection, or the whole piece. */
-  fitAll() {
+  fitSelection() {
     const { app } = this;
     const stretch = app.selection.scope(app.piece).stretch ?? { begin: 0, end: app.beats.bars(0, Math.max(app.end, app.beats.time(4))).end };
     this.#fit(stretch, this.index.between(stretch.begin, stretch.end));
-    this.wander();
+    this.stopFollowing();
   }
 
   /** Zoom in time; what is at x stays there. @param {number} factor */
@@ -159,7 +159,7 @@ export class Roll {
   /** Scroll to the frontier of a proposal that is composed. */
   #growing(take, proposal) {
     const { app, view } = this;
-    const at = frontier(proposal, app.stretchOf(take).begin);
+    const at = composedUntil(proposal, app.stretchOf(take).begin);
     if (app.player.playing || at <= view.right - 30 / view.scale) return;
     view.left = at - (view.width * 0.6) / view.scale;
     this.#measure();
@@ -175,8 +175,8 @@ export class Roll {
 
   /** Set how far the view can scroll: eight bars after the piece, or the proposal. */
   #measure() {
-    const { beats, proposal } = this.app;
-    const end = Math.max(this.app.end, proposal ? Math.max(this.app.stretchOf(proposal.take).end, frontier(proposal.proposal, 0)) : 0);
+    const { beats, shownProposal: shown } = this.app;
+    const end = Math.max(this.app.end, shown ? Math.max(this.app.stretchOf(shown.take).end, composedUntil(shown.proposal, 0)) : 0);
     this.view.length = beats.bars(0, end + 0.01).end + 8 * (beats.bar(end).end - beats.bar(end).begin);
   }
 
@@ -197,7 +197,7 @@ export class Roll {
     const stale = this.#stale.back;
     this.#stale = { back: false, over: false };
     const shown = app.ghost;
-    const { removed, restored } = app.exchange(shown?.take, shown?.proposal);
+    const { removed, restored } = app.exchangedNotes(shown?.take, shown?.proposal);
     const visible = [...this.index.between(view.left, view.right), ...restored.filter((note) => note.start < view.right && note.end > view.left)];
     this.empty.hidden = piece.notes.size > 0 || Boolean(shown) || this.dragged.length > 0;
     if (stale) this.#drawBack(piece, visible, removed);
@@ -215,7 +215,7 @@ export class Roll {
     this.lane.draw(visible.filter((note) => !removed.has(note.id)));
     const pixels = this.#pixels.back.begin(view.width, view.height);
     notes.drawNotes(ctx, pixels, view, visible, { tracks: piece.tracks, tracksMeant: app.selection.tracks, removed, dark: colours.dark });
-    pixels.show(ctx);
+    pixels.paint(ctx);
   }
 
   #drawOver(piece, visible, shown, removed) {
@@ -230,13 +230,13 @@ export class Roll {
     }
     if (shown) {
       const { take, proposal } = shown;
-      const till = frontier(proposal, app.stretchOf(take).begin);
+      const till = composedUntil(proposal, app.stretchOf(take).begin);
       notes.drawGhosts(ctx, pixels, view, proposal.notes, till, proposal.state === "composing", colours);
     }
     for (const paint of this.painters) paint(ctx, pixels, view, colours);
     if (this.dragged.length) notes.drawDragged(ctx, pixels, view, this.dragged, colours);
-    pixels.show(ctx);
-    this.above.draw();
+    pixels.paint(ctx);
+    this.annotations.draw();
     this.#drawKeys(piece, shown?.proposal, removed);
     this.#placeMarks();
   }
@@ -280,7 +280,7 @@ export class Roll {
   }
 
   /** Redraw after the user scrolled; the view does not follow the playhead until it is visible again. */
-  wander() {
+  stopFollowing() {
     this.#following = false;
     this.invalidate();
   }

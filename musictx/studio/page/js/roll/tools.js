@@ -22,12 +22,12 @@ export function mountTools(app, bar) {
   const find = (selector) => /** @type {any} */ (bar.querySelector(selector));
   const [select, draw, grid, what, edits] = [".select", ".draw", ".grid select", ".what", ".some"].map(find);
   const [loudness, mark, lock, lane] = [".loudness input", ".mark", ".lock", "[data-key=E]"].map(find);
-  select.onclick = () => app.set({ tool: "select" });
-  draw.onclick = () => app.set({ tool: "draw" });
+  select.onclick = () => app.changeSettings({ tool: "select" });
+  draw.onclick = () => app.changeSettings({ tool: "draw" });
   grid.append(...GRIDS.map((value) => h("option", { value })));
   grid.onchange = () => {
     app.lastLength = 0;
-    app.set({ division: Number(grid.value) });
+    app.changeSettings({ division: Number(grid.value) });
   };
   [0.8, 1.25].forEach((factor, i) => { bar.querySelectorAll(".zoom button")[i].onclick = () => app.roll.zoom(factor); }); // the keys zoom at the cursor
   mountTiming(app, find(".timing"));

@@ -27,8 +27,8 @@ export function exportLink(app, suffix, query, ...children) {
     async onclick(event) {
       event.preventDefault();
       const { download, href } = link;
-      if (suffix === "wav") app.done("The sound is being rendered; it is saved when it is ready.");
-      const content = await app.reach(get(href.slice(href.indexOf("/api/") + 5), { file: true }));
+      if (suffix === "wav") app.notify("The sound is being rendered; it is saved when it is ready.");
+      const content = await app.attempt(get(href.slice(href.indexOf("/api/") + 5), { file: true }));
       if (!content) return;
       const url = URL.createObjectURL(content);
       h("a", { href: url, download }).click();

@@ -13,7 +13,7 @@ let opening = false; // ignores a second click before the answer
 async function open(app, query, body) {
   if (opening) return;
   opening = true;
-  const document = await app.reach(post(`sessions?${query}`, body));
+  const document = await app.attempt(post(`sessions?${query}`, body));
   opening = false;
   if (!document) return;
   await app.mirror.settled();
@@ -22,7 +22,7 @@ async function open(app, query, body) {
 
 /** Open a file as a new session. @param {App} app @param {File} file */
 function openFile(app, file) {
-  if (!file.size) return app.warn(`${file.name} is empty.`); // the server would make an empty piece
+  if (!file.size) return app.showError(`${file.name} is empty.`); // the server would make an empty piece
   const name = file.name.replace(/\.[^.]*$/, "");
   open(app, new URLSearchParams({ name }).toString(), file);
 }
@@ -44,7 +44,7 @@ export function chooseFile(app) {
 export async function leave(app) {
   if (app.mirror.pending && !app.online) {
     location.hash = app.piece.id;
-    app.warn("Not everything is saved yet. Leave the piece when the studio answers again.");
+    app.showError("Not everything is saved yet. Leave the piece when the studio answers again.");
     return;
   }
   await app.mirror.settled();

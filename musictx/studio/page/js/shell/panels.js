@@ -2,7 +2,7 @@
 
 import { chooseOne, markChosen } from "../core/dom.js";
 
-/** Let each tab show its body; the event `ask` shows the first. @param {App} app @param {HTMLElement} panel */
+/** Let each tab show its body; restoring the settings of a take shows the first. @param {App} app @param {HTMLElement} panel */
 export function mountSidePanel(app, panel) {
   const [tabs, bodies] = [".tab", ".tab-body"].map((selector) => /** @type {HTMLElement[]} */ ([...panel.querySelectorAll(selector)]));
   const choose = (index) => {
@@ -11,7 +11,7 @@ export function mountSidePanel(app, panel) {
   };
   chooseOne(tabs, choose);
   choose(0);
-  app.on("ask", () => choose(0));
+  app.on("restore", () => choose(0));
 }
 
 /** @param {App} app @param {HTMLElement} dock */

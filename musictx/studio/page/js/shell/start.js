@@ -19,7 +19,7 @@ export function mountStart(app, screen) {
   let timer = 0;
   async function refresh() {
     clearTimeout(timer);
-    const answers = await app.reach(Promise.all([get("examples"), get("sessions")]));
+    const answers = await app.attempt(Promise.all([get("examples"), get("sessions")]));
     if (!answers) {
       timer = setTimeout(() => !app.piece && refresh(), RETRY_DELAY);
       return;
@@ -36,9 +36,9 @@ export function mountStart(app, screen) {
       h("a", { href: `#${encodeURIComponent(piece.id)}` }, h("b", null, name), h("small", null, when(piece.changed)),
         h("small", null, `${count(piece.notes, "note")}, ${clock(piece.duration)}`)),
       iconButton("erase", `Delete ${name}`, async () => {
-        const back = () => app.reach(post(session(piece.id, "restore"))).then(refresh);
-        const answer = await app.reach(remove(session(piece.id)));
-        if (answer !== undefined) app.done(`${name} was moved to the folder "deleted" with the other pieces.`, back);
+        const undo = () => app.attempt(post(session(piece.id, "restore"))).then(refresh);
+        const response = await app.attempt(remove(session(piece.id)));
+        if (response !== undefined) app.notify(`${name} was moved to the folder "deleted" with the other pieces.`, undo);
         refresh();
       }));
   }

@@ -22,7 +22,7 @@ export function themeButton(app) {
     fill(button, icon(theme));
   };
   app.on("settings", show);
-  system.addEventListener("change", () => app.set({}));
+  system.addEventListener("change", () => app.changeSettings({}));
   show();
   return button;
 }
@@ -32,6 +32,6 @@ export function nextTheme(app) {
   theme = ORDER[(ORDER.indexOf(theme) + 1) % ORDER.length];
   saveSetting("theme", theme);
   document.documentElement.dataset.theme = theme;
-  app.set({});
-  app.say(`Theme: ${WORDS[theme]}`);
+  app.changeSettings({});
+  app.announce(`Theme: ${WORDS[theme]}`);
 }

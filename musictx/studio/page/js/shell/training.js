@@ -61,12 +61,12 @@ export function openTraining(app) {
     const answer = await act(post("training/use"));
     if (!answer) return;
     await app.loadModels();
-    app.done(`You can now choose the model ${answer.model} in the panel.`);
+    app.notify(`You can now choose the model ${answer.model} in the panel.`);
     dialog.close();
   }
 
   async function refresh() {
-    const now = /** @type {Training | null} */ (await app.reach(get("training")));
+    const now = /** @type {Training | null} */ (await app.attempt(get("training")));
     if (!now || !dialog.isConnected) return;
     const runs = now.state === "training";
     if (now.state !== "none" && last.state === "none" && !folder.value) folder.value = now.folder;

@@ -67,7 +67,7 @@ export class Playback {
     const { transport, options, player } = this;
     const music = options.music();
     this.#update(music);
-    const edge = options.edge?.() ?? Infinity;
+    const edge = options.composedUntil?.() ?? Infinity;
     const time = player.output.context.currentTime;
     const until = time + (document.hidden ? AHEAD_HIDDEN : AHEAD);
     const windows = transport.take(until, Math.min(edge, transport.loop ? Infinity : options.end ?? Infinity));

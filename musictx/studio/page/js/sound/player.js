@@ -119,7 +119,7 @@ export class Player {
     const synth = await this.output.synth();
     if (attempt !== this.#attempts) return;
     if (!synth) {
-      if (!this.#warned) this.app.warn(`This browser plays the server's sound file instead of single notes (${this.output.failure}).`);
+      if (!this.#warned) this.app.showError(`This browser plays the server's sound file instead of single notes (${this.output.failure}).`);
       this.#warned = true;
       this.#playback = new FilePlayback(this, this.app.piece.id, from, options);
       return this.#follow();
@@ -131,7 +131,7 @@ export class Player {
     const playback = new Playback(this, synth, first, channels, from, { ...options, music });
     this.#playback = playback;
     setTimeout(() => this.#playback === playback && this.output.context.state !== "running"
-      && this.app.warn("There is no sound: this browser has no audio output, or may not use it."), NO_SOUND);
+      && this.app.showError("There is no sound: this browser has no audio output, or may not use it."), NO_SOUND);
     playback.tick();
     this.#follow();
   }
@@ -164,9 +164,9 @@ export class Player {
 
   /** Send volume, pan and reverb of each channel; tracks that are not in the piece have the defaults. */
   mix(synth, channels) {
-    const { mixed } = this.app;
-    const others = [...channels.keys()].filter((id) => !mixed.some((track) => track.id === id));
-    const all = controllers([...mixed, ...others.map((id) => ({ id }))]);
+    const { mixedTracks } = this.app;
+    const others = [...channels.keys()].filter((id) => !mixedTracks.some((track) => track.id === id));
+    const all = controllers([...mixedTracks, ...others.map((id) => ({ id }))]);
     synth.send([...channels].flatMap(([id, channel]) => (all.get(id) ?? []).map(([number, value]) => [0, channel, 0xb0, number, value])));
   }
 

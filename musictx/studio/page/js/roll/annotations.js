@@ -13,7 +13,7 @@ const ROW = 20; // pixels
 const DELAY = 700; // milliseconds without an edit before implied chords are requested
 const MOST = 20_000; // notes; longer pieces get no implied chords
 
-export class Above {
+export class Annotations {
   /** The chords that the notes imply, if the piece has none written. @type {Chord[]} */
   implied = [];
 
@@ -95,7 +95,7 @@ export class Above {
         return false;
       }
       app.change(operation);
-      if (operation) app.say(operation.label);
+      if (operation) app.announce(operation.label);
       return true;
     }, field, h("button.gold", { type: "submit" }, "Write"), hint);
     field.select();
