@@ -85,7 +85,7 @@ export function selectBox(options, value, onchange, properties = {}) {
 export function setRange(input, value, words) {
   const [low, high] = [Number(input.min), Number(input.max)];
   input.value = String(value);
-  input.style.setProperty("--part", `${((value - low) / (high - low)) * 100}%`);
+  input.style.setProperty("--filled", `${((value - low) / (high - low)) * 100}%`);
   input.setAttribute("aria-valuetext", words);
 }
 

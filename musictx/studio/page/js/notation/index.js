@@ -107,7 +107,7 @@ export function mountNotation(app, view, frame, button) {
   }
 
   function showSelection() {
-    for (const [id, elements] of heads) for (const element of elements) element.classList.toggle("picked", app.selection.notes.has(id));
+    for (const [id, elements] of heads) for (const element of elements) element.classList.toggle("selected", app.selection.notes.has(id));
   }
 
   /** Highlight the note heads that sound, and scroll to them. */

@@ -18,7 +18,7 @@ export function mountCompose(app, panel) {
   const tasks = TASKS.map((task) => h("button.task", { role: "radio" }, icon(`task-${task.name}`), h("span", null, task.label)));
   chooseOne(tasks, (place) => choose(TASKS[place].name));
   const find = (selector) => /** @type {any} */ (panel.querySelector(selector));
-  const [sentence, modelRows, sizeRows, controlRows, moreRows, number] = [".sentence", ".who", ".shape", ".character", ".more .settings", ".number"].map(find);
+  const [sentence, modelRows, sizeRows, controlRows, moreRows, number] = [".sentence", ".model-settings", ".size-settings", ".control-settings", ".more .settings", ".number"].map(find);
   const [fewer, moreProposals, go, seed] = [".fewer", ".plus", ".go", ".seed"].map(find);
   find(".tasks").append(...tasks);
   fewer.onclick = () => samples(-1);

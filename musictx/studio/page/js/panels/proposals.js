@@ -36,7 +36,7 @@ export function mountProposals(app, tray) {
     title.textContent = take.label[0].toUpperCase() + take.label.slice(1);
     state.textContent = stateSummary(take);
     tray.classList.toggle("failed", take.state === "failed");
-    progress.style.setProperty("--part", `${take.state === "composing" ? Math.max(2, take.progress * 100) : 0}%`);
+    progress.style.setProperty("--filled", `${take.state === "composing" ? Math.max(2, take.progress * 100) : 0}%`);
     progress.setAttribute("aria-valuenow", String(Math.round(take.progress * 100)));
     aside.textContent = isRunning(take) ? "Stop" : "Set aside";
     aside.hidden = take.aside && !isRunning(take);
@@ -71,7 +71,7 @@ export function mountProposals(app, tray) {
     const id = app.shown.take;
     const latest = () => app.takes.get(id);
     const canvas = h("canvas", { "aria-hidden": "true" });
-    const state = h("span.words");
+    const state = h("span.status");
     const show = h("button.show", { onclick: () => app.show(id, number) }, canvas, h("span.number", null, String(number)), state);
     const listen = h("button.small.quiet.listen", { title: "Listen (Alt+P)", "aria-label": `Listen to proposal ${number}`, onclick: () => listenTo(latest(), number) }, icon("play"), "Listen");
     const acceptButton = h("button.small", { title: "Accept (Alt+A)", "aria-label": `Accept proposal ${number}`, onclick: () => accept(latest(), number) }, icon("check"), "Accept");

@@ -48,7 +48,7 @@ export function slider({ label, sentence, low, high, step, value, words, free, m
     const text = isFree ? free ?? "" : words(now);
     setRange(input, now ?? (low + high) / 2, text);
     input.classList.toggle("free", isFree);
-    if (isFree) input.style.setProperty("--part", "0%");
+    if (isFree) input.style.setProperty("--filled", "0%");
     fill(output, text);
     if (reset) reset.style.visibility = isFree ? "hidden" : "visible";
     buttons.forEach((button, i) => button.classList.toggle("on", !isFree && Math.abs(Object.values(marks)[i] - now) <= step / 2));

@@ -24,7 +24,7 @@ export class Annotations {
     const { app } = roll;
     const needsChords = ({ music, notes, chords }) => music !== "free" && notes.size > 0 && notes.size <= MOST && !chords.length;
     fetchOnChange(app, "chords?symbols=1", needsChords, (chords) => this.#setImplied(chords ?? []), DELAY);
-    app.on("piece", () => document.documentElement.style.setProperty("--above", `${ROW * this.rows().length}px`));
+    app.on("piece", () => document.documentElement.style.setProperty("--annotations-height", `${ROW * this.rows().length}px`));
     this.canvas.addEventListener("dblclick", (event) => {
       const row = this.rows()[Math.floor(event.offsetY / ROW)];
       const time = Math.max(0, roll.view.time(event.offsetX));

@@ -37,13 +37,13 @@ function openTiming(app) {
   const content = fromTemplate("timing");
   const find = (selector) => /** @type {any} */ (content.querySelector(selector));
   const [place, tempo, beats, unit, short, key] = ["from", "tempo", "beats", "unit", "pickup", "key"].map((name) => find(`[name=${name}]`));
-  const [away, hint, sentences] = [find(".away"), find(".hint"), content.querySelectorAll("small")];
+  const [removeButton, hint, sentences] = [find(".remove"), find(".hint"), content.querySelectorAll("small")];
   place.append(...[[0, "the beginning"], ...places.map((time) => [time, label(time)])].map(option));
   place.parentElement.hidden = !places.length;
   key.append(...[["", "not marked"], ...keys].map(option));
   let from = 0;
   place.onchange = () => { from = Number(place.value); show(); };
-  away.onclick = () => {
+  removeButton.onclick = () => {
     change({ ...timingAt(app.piece, from - 1e-2), time: from });
     dialog.close();
   };
@@ -59,7 +59,7 @@ function openTiming(app) {
     short.value = String(now.pickup);
     key.value = now.key?.join(" ") ?? "";
     short.parentElement.hidden = from > 0;
-    away.hidden = !hasChange(from);
+    removeButton.hidden = !hasChange(from);
     sentences[0].textContent = from ? "What follows gets faster or slower, up to the next change." : several ? "The music gets faster or slower as a whole, with all its tempo changes." : "The music gets faster or slower.";
     sentences[1].textContent = from || !several ? "Only the grid changes: for music that was recorded without a metronome." : "Only the grid changes; tempo changes are removed.";
     hint.textContent = from ? "It holds from this bar to the next change." : marks.length ? "Later changes of meter and key stay where they are." : "To change something later, select a bar there first.";

@@ -48,7 +48,7 @@ export class Roll {
     this.element = find("#roll");
     this.empty = find(".empty-roll");
     this.overview = new Overview(this, find("canvas.overview"));
-    this.annotations = new Annotations(this, find("canvas.above"));
+    this.annotations = new Annotations(this, find("canvas.annotations"));
     this.lane = new Lane(this, find("canvas.lane"), find(".corner.lane"));
     mountPointer(app, this);
     this.#listen();

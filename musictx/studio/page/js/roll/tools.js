@@ -20,7 +20,7 @@ function gridName(lines, unit) {
 /** @param {App} app @param {HTMLElement} bar */
 export function mountTools(app, bar) {
   const find = (selector) => /** @type {any} */ (bar.querySelector(selector));
-  const [select, draw, grid, what, edits] = [".select", ".draw", ".grid select", ".what", ".some"].map(find);
+  const [select, draw, grid, summary, edits] = [".select", ".draw", ".grid select", ".selection-summary", ".selection-tools"].map(find);
   const [loudness, mark, lock, lane] = [".loudness input", ".mark", ".lock", "[data-key=E]"].map(find);
   select.onclick = () => app.changeSettings({ tool: "select" });
   draw.onclick = () => app.changeSettings({ tool: "draw" });
@@ -56,8 +56,8 @@ export function mountTools(app, bar) {
     const bars = selection.range && stretchWords(app.beats, selection.range.begin, selection.range.end);
     const number = notes.length ? count(notes.length, "note") : "";
     const text = [bars && bars[0].toUpperCase() + bars.slice(1), number].filter(Boolean).join(" · ");
-    what.textContent = text || (piece.music === "free" && piece.notes.size ? "Played freely: bars only measure time" : "Nothing selected");
-    what.classList.toggle("none", !text);
+    summary.textContent = text || (piece.music === "free" && piece.notes.size ? "Played freely: bars only measure time" : "Nothing selected");
+    summary.classList.toggle("nothing-selected", !text);
     edits.hidden = !notes.length;
     if (notes.length) mean = Math.round(notes.reduce((sum, note) => sum + note.velocity, 0) / notes.length);
     showLoudness(mean);
