@@ -124,5 +124,5 @@
  * @typedef {import("../sound/player.js").Player} Player
  * @typedef {import("../roll/roll.js").Roll} Roll
  * @typedef {import("../roll/view.js").View} View
- * @typedef {import("../roll/pixels.js").Pixels} Pixels
+ * @typedef {import("../core/canvas.js").Pixels} Pixels
  */

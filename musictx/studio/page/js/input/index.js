@@ -11,10 +11,10 @@ import { countIn, addRecording, Recording } from "./recording.js";
 export function mountInput(app, player, find) {
   /** @type {Recording | null} */
   let recording = null;
-  let startTime = 0; // time of performance.now() at which the count-in ends
+  let startTime = 0; // of performance.now(), when the count-in ends
   let beat = 1; // seconds between two clicks of the count-in
-  let connection = null;
-  let names = /** @type {string[]} */ ([]); // of the MIDI keyboards
+  let connection = /** @type {{close: () => void} | null} */ (null); // to MIDI keyboards
+  let names = /** @type {string[]} */ ([]); // of these
 
   const callbacks = {
     onNote(pitch, velocity, time) {
@@ -34,25 +34,18 @@ export function mountInput(app, player, find) {
 
   const [record, piano, octave, midi] = [".record", ".piano", ".octave", ".midi"].map(find);
   app.actions.record = () => (recording ? finish() : start());
-  midi.onclick = listen;
+  midi.onclick = toggleMidi;
   piano.onclick = () => {
     keys.enabled = !keys.enabled;
     show();
     app.announce(keys.enabled ? "The computer's keys play notes. Z and X change the octave." : "The computer's keys are commands again.");
   };
 
-  async function listen() {
-    if (connection) {
-      connection.close();
-      connection = null;
-      return show();
-    }
-    try {
-      connection = await connectMidi({ ...callbacks, onInputs(inputs) { names = inputs; show(); } });
-      show();
-    } catch (error) {
-      app.showError(error.message);
-    }
+  async function toggleMidi() {
+    connection?.close();
+    const onInputs = (inputs) => { names = inputs; show(); };
+    connection = connection ? null : await connectMidi({ ...callbacks, onInputs }).catch((error) => app.showError(error.message)) ?? null;
+    show();
   }
 
   async function start() {

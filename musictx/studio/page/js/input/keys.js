@@ -20,11 +20,12 @@ function consume(event) {
   event.stopPropagation();
 }
 
-/** The pressed keys and the octave of the piano. It plays from the page's key events while it is `enabled`. */
+/** Plays notes from the page's key events while it is `enabled`. */
 export class KeyPiano {
+  /** The pitch of the key A. */
   base = 60;
   /** Pressed key -> its pitch. @type {Map<string, number>} */
-  held = new Map();
+  pressed = new Map();
   /** Removes the listeners. @type {AbortController | null} */
   #listeners = null;
 
@@ -55,22 +56,22 @@ export class KeyPiano {
     if (!repeat && code in OCTAVES) {
       this.base = clamp(this.base + OCTAVES[code], 12, 96);
       this.onChange();
-    } else if (!repeat && PIANO.has(code) && !this.held.has(code)) {
-      this.held.set(code, this.base + PIANO.get(code));
-      this.onNote(this.held.get(code), VELOCITY, timeStamp);
+    } else if (!repeat && PIANO.has(code) && !this.pressed.has(code)) {
+      this.pressed.set(code, this.base + PIANO.get(code));
+      this.onNote(this.pressed.get(code), VELOCITY, timeStamp);
     }
     return code in OCTAVES || PIANO.has(code);
   }
 
   /** Release a key; return whether it was pressed. It ends the pitch that it started, even if the octave has changed. */
   up({ code, timeStamp }) {
-    if (!this.held.has(code)) return false;
-    this.onNote(this.held.get(code), 0, timeStamp);
-    return this.held.delete(code);
+    if (!this.pressed.has(code)) return false;
+    this.onNote(this.pressed.get(code), 0, timeStamp);
+    return this.pressed.delete(code);
   }
 
   /** Release all keys, as when the window loses the focus. */
   releaseAll() {
-    for (const code of [...this.held.keys()]) this.up({ code, timeStamp: performance.now() });
+    for (const code of [...this.pressed.keys()]) this.up({ code, timeStamp: performance.now() });
   }
 }

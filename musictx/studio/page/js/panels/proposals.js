@@ -1,7 +1,7 @@
 /** The tray below the roll: the proposals of a take, to listen to, accept or set aside. */
 
 import { remove, session } from "../core/api.js";
-import { contextOf } from "../core/canvas.js";
+import { contextOf, Pixels } from "../core/canvas.js";
 import { h, icon, iconButton, syncRows, nextFrame, setPressed, set } from "../core/dom.js";
 import { extentOf } from "../document/notes.js";
 import { barsIn, composedUntil, isFavourite, isRunning, mixProposals, stateSummary, toggleFavourite } from "../document/takes.js";
@@ -10,18 +10,17 @@ import { withProposal } from "../sound/proposals.js";
 import { exportLink } from "../shell/export.js";
 import { ramp } from "../roll/colours.js";
 import { fillNotes } from "../roll/notes.js";
-import { Pixels } from "../roll/pixels.js";
 import { View } from "../roll/view.js";
 import { openForm } from "../shell/dialog.js";
 
-const HEAD = 26; // pixels at the top for number and state
+const HEADER_HEIGHT = 26; // pixels at the top of a picture, for number and state
 
 /** @param {App} app @param {HTMLElement} tray */
 export function mountProposals(app, tray) {
   const find = (selector) => /** @type {HTMLElement} */ (tray.querySelector(selector));
   const [title, state, progress, mix, aside, cards] = ["h2", ".state", ".progress", ".mix", ".aside", ".cards"].map(find);
   aside.onclick = (event) => event.detail < 2 && setAside(); // ignore the second click of a double click on "Stop"
-  mix.onclick = () => { const pair = lastPair(); if (pair) openMixing(app, pair.take, pair.proposals); };
+  mix.onclick = () => openMixing(app, shownTake(), lastPair());
   find(".close").onclick = () => app.show(null);
   /** The two proposals shown last. @type {{take: number, numbers: number[]}} */
   let last = { take: 0, numbers: [] };
@@ -42,19 +41,19 @@ export function mountProposals(app, tray) {
     aside.hidden = take.aside && !isRunning(take);
     const pair = lastPair();
     mix.hidden = !pair;
-    if (pair) mix.textContent = `Mix ${pair.proposals.map((each) => each.number).join(" and ")} …`;
+    if (pair) mix.textContent = `Mix ${pair.map((each) => each.number).join(" and ")} …`;
     syncRows(cards, take.proposals, (proposal) => `${app.piece.id}/${take.id}/${proposal.number}`, card);
   });
 
-  /** Return the two proposals shown last, if both are finished and none of the take is accepted. */
+  /** Return the two proposals shown last, if both are finished and no proposal of the take is accepted. */
   function lastPair() {
     const take = shownTake();
     if (!take || last.take !== take.id || take.proposals.some(({ number }) => app.isAccepted(take, number))) return null;
     const proposals = take.proposals.filter(({ number, state }) => last.numbers.includes(number) && state === "done");
-    return proposals.length === 2 ? { take, proposals } : null;
+    return proposals.length === 2 ? proposals : null;
   }
 
-  /** Switch between the two proposals shown last; playback continues at its position. */
+  /** Show the other one of the two proposals shown last; playback continues at its position. */
   function switchProposal() {
     const take = shownTake();
     if (!take) return;
@@ -99,7 +98,7 @@ export function mountProposals(app, tray) {
       setPressed(star, isFavourite(app.piece, id, number));
       star.hidden = proposal.state !== "done";
       element.classList.toggle("on", on);
-      if (canvas.clientWidth) drawSmall(canvas, app, latest(), proposal);
+      if (canvas.clientWidth) drawThumbnail(canvas, app, latest(), proposal);
     }
     return { element, update };
   }
@@ -137,7 +136,7 @@ export function mountProposals(app, tray) {
     if (!running) app.show(null);
   }
 
-  const withShown = (act) => () => app.shownProposal && act(app.shownProposal.take, app.shownProposal.proposal);
+  const withShown = (action) => () => app.shownProposal && action(app.shownProposal.take, app.shownProposal.proposal);
   Object.assign(app.actions, {
     listen: withShown((take, { number }) => listenTo(take, number)),
     accept: withShown((take, { number, state }) => state === "done" && !app.isAccepted(take, number) && accept(take, number)),
@@ -163,20 +162,20 @@ export function mountProposals(app, tray) {
  * Draw a proposal in gold, and the notes around it in the colours of their tracks.
  * @param {HTMLCanvasElement} canvas @param {App} app @param {Take} take @param {Proposal} proposal
  */
-function drawSmall(canvas, app, take, proposal) {
+function drawThumbnail(canvas, app, take, proposal) {
   const { clientWidth: width, clientHeight: height } = canvas;
   const { colours, index } = app.roll;
-  const place = app.stretchOf(take);
-  const till = composedUntil(proposal, place.begin);
-  const end = Math.max(place.end, till, place.begin + 1);
-  const from = place.begin - Math.min(place.begin, (end - place.begin) * 0.2);
+  const stretch = app.stretchOf(take);
+  const composed = composedUntil(proposal, stretch.begin);
+  const end = Math.max(stretch.end, composed, stretch.begin + 1);
+  const from = stretch.begin - Math.min(stretch.begin, (end - stretch.begin) * 0.2);
   const { removed, restored } = app.exchangedNotes(take, proposal);
   const around = [...index.between(from, end).filter((note) => !removed.has(note.id)), ...restored.filter((note) => note.start < end && note.end > from)];
   const extent = extentOf([...around, ...proposal.notes]);
   const low = Math.min(60, extent?.low ?? 60) - 2;
   const high = Math.max(67, extent?.high ?? 67) + 2;
-  const view = Object.assign(new View(), { left: from, scale: width / (end - from), row: (height - HEAD) / (high - low + 1), width, height });
-  view.top = high + HEAD / view.row;
+  const view = Object.assign(new View(), { left: from, scale: width / (end - from), row: (height - HEADER_HEIGHT) / (high - low + 1), width, height });
+  view.top = high + HEADER_HEIGHT / view.row;
   const ctx = contextOf(canvas);
   ctx.fillStyle = colours["row-white"];
   ctx.fillRect(0, 0, width, height);
@@ -184,10 +183,10 @@ function drawSmall(canvas, app, take, proposal) {
   for (const { time, beat } of app.beats.between(from, end)) if (beat === 1) ctx.fillRect(Math.round(view.x(time)), 0, 1, height);
   const pixels = new Pixels().begin(width, height);
   app.piece.tracks.forEach((track, i) => fillNotes(ctx, pixels, view, around.filter((note) => note.track === track.id), ramp(track, i, colours.dark)[8], 0.55));
-  fillNotes(ctx, pixels, view, proposal.notes.map((note) => ({ ...note, end: note.end ?? till })), colours.gold);
+  fillNotes(ctx, pixels, view, proposal.notes.map((note) => ({ ...note, end: note.end ?? composed })), colours.gold);
   pixels.paint(ctx);
   ctx.fillStyle = colours.gold;
-  if (proposal.state === "composing") ctx.fillRect(view.x(till), 0, 1.5, height);
+  if (proposal.state === "composing") ctx.fillRect(view.x(composed), 0, 1.5, height);
 }
 
 /** Open the dialog that mixes two proposals bar by bar. @param {App} app @param {Take} take @param {Proposal[]} pair */

@@ -18,15 +18,15 @@ import { count, list, stretchWords, trackName } from "../document/words.js";
  * @property {string} quantise  the grid of new notes; "": as the file
  */
 
-/** @typedef {{stretch: {begin: number, end: number} | null, tracks: number[] | null}} Scope */
+/** @typedef {{stretch: Stretch | null, tracks: number[] | null}} Scope  what a task works on; tracks null: all */
 
 export const TASKS = [
-  { name: "continue", label: "Continue", sized: true },
+  { name: "continue", label: "Continue", hasLength: true },
   { name: "replace", label: "Replace" },
   { name: "vary", label: "Vary" },
   { name: "accompany", label: "Accompany" },
   { name: "harmonise", label: "Harmonise" },
-  { name: "new", label: "New", sized: true },
+  { name: "new", label: "New", hasLength: true },
 ];
 
 /** @returns {Settings} */
@@ -101,7 +101,7 @@ export function describe({ task, bars, keep }, piece, beats, { stretch, tracks }
   }
 }
 
-/** Does the task have a grid for new notes? @param {Settings} settings */
+/** Can the new notes of the task be quantised to a grid? @param {Settings} settings */
 export const hasGrid = (settings) => settings.task !== "harmonise" && settings.task !== "new";
 
 /** Return the request of a take. @param {Settings} settings @param {Piece} piece @param {Scope} scope @param {Model} model */
@@ -113,7 +113,7 @@ export function request(settings, piece, scope, model) {
   const sampling = { ...(settings.temperature !== null && { temperature: settings.temperature }), ...(settings.key && { key: settings.key }) };
   return {
     task: settings.task, model: model.name, begin, end, tracks: scope.tracks, samples: settings.samples, seed: settings.seed,
-    ...(task.sized && { bars: settings.bars }),
+    ...(task.hasLength && { bars: settings.bars }),
     ...(settings.quantise && hasGrid(settings) && { quantise: settings.quantise }),
     ...(settings.task === "vary" && { keep: settings.keep }),
     ...(Object.keys(controls).length && { controls }),

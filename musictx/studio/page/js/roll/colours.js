@@ -32,12 +32,9 @@ export function palette() {
 /** Return the level of a velocity, 0 to 15. */
 export const level = (velocity) => Math.min(LEVELS - 1, velocity >> 3);
 
-/** Return the hue of a track by its index in the list; -1 is grey, for drums. @param {{drum: boolean}} track */
-const hueOf = (track, index) => (track.drum ? -1 : HUES[index % HUES.length]);
-
-/** Return the colours of a track's notes by level. @param {{drum: boolean}} track @returns {string[]} */
+/** Return the colours of a track's notes by level, for its index in the list of tracks. @param {{drum: boolean}} track @param {number} index @returns {string[]} */
 export function ramp(track, index, dark = isDark()) {
-  const hue = hueOf(track, index);
+  const hue = track.drum ? -1 : HUES[index % HUES.length]; // -1: grey
   const key = `${hue} ${dark}`;
   let shades = ramps.get(key);
   if (!shades) {
@@ -46,13 +43,13 @@ export function ramp(track, index, dark = isDark()) {
       // Most velocities are between 30 and 110, so most of the ramp is there.
       const part = clamp((i * 8 + 4 - 20) / 90, 0, 1);
       const lightness = soft[0] + (loud[0] - soft[0]) * part;
-      const strength = hue < 0 ? 0.012 : soft[1] + (loud[1] - soft[1]) * part;
-      return `oklch(${lightness.toFixed(3)} ${strength.toFixed(3)} ${Math.max(0, hue)})`;
+      const chroma = hue < 0 ? 0.012 : soft[1] + (loud[1] - soft[1]) * part;
+      return `oklch(${lightness.toFixed(3)} ${chroma.toFixed(3)} ${Math.max(0, hue)})`;
     });
     ramps.set(key, shades);
   }
   return shades;
 }
 
-/** Return the colour of a track in labels. */
+/** Return the colour of a track in the list of tracks. */
 export const trackColour = (track, index) => ramp(track, index)[11];

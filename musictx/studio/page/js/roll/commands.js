@@ -59,7 +59,7 @@ function walking(app) {
     { keys: ["Home", "End"], group, description: "Beginning, end of the piece", run: ({ key }) => go(key === "Home" ? 0 : app.end) },
     { keys: ["C"], group, description: "Write a chord above the bars here", run: () => app.roll.annotations.write("chord", app.beats.floor(app.cursor.time, 1)) },
     { keys: ["M"], group, description: "Write a section above the bars here", run: () => app.roll.annotations.write("section", app.beats.bar(app.cursor.time).begin) },
-    { keys: ["W"], group, description: "Write words under the notes: of the selected bars, or from here on", run: () => app.roll.annotations.words() },
+    { keys: ["W"], group, description: "Write words under the notes: of the selected bars, or from here on", run: () => app.roll.annotations.writeLyrics() },
     { keys: ["P"], group, description: "Move the playhead to the cursor", run: () => { app.player.seek(app.cursor.time); app.announce("playhead here"); } },
   ];
 }

@@ -26,17 +26,17 @@ export function mountTiming(app, button) {
 /** @param {App} app */
 function openTiming(app) {
   const { piece, beats: bars } = app;
-  const marks = piece.timings.slice(1).map(({ time }) => time);
+  const changes = piece.timings.slice(1).map(({ time }) => time);
   const cursorBar = bars.bar(app.selection.range?.begin ?? app.cursor.time).begin;
   const [first] = piece.beats.find(([, bar]) => bar === 1); // after a pick-up bar
-  const hasChange = (time) => marks.some((at) => Math.abs(at - time) < 1e-2);
-  const places = [...marks, ...(cursorBar > first + 1e-2 && !hasChange(cursorBar) ? [cursorBar] : [])].sort((a, b) => a - b);
+  const hasChange = (time) => changes.some((at) => Math.abs(at - time) < 1e-2);
+  const places = [...changes, ...(cursorBar > first + 1e-2 && !hasChange(cursorBar) ? [cursorBar] : [])].sort((a, b) => a - b);
   const label = (time) => `bar ${bars.bar(time + 1e-3).number}${hasChange(time) ? ", where something changes" : ""}`;
   const keys = [false, true].flatMap((minor) => SHARPS.map((sharps) => [`${sharps} ${minor}`, keyWords(sharps, minor)]));
   const option = ([value, text]) => h("option", { value }, text);
   const content = fromTemplate("timing");
   const find = (selector) => /** @type {any} */ (content.querySelector(selector));
-  const [place, tempo, beats, unit, short, key] = ["from", "tempo", "beats", "unit", "pickup", "key"].map((name) => find(`[name=${name}]`));
+  const [place, tempo, beats, unit, pickup, key] = ["from", "tempo", "beats", "unit", "pickup", "key"].map((name) => find(`[name=${name}]`));
   const [removeButton, hint, sentences] = [find(".remove"), find(".hint"), content.querySelectorAll("small")];
   place.append(...[[0, "the beginning"], ...places.map((time) => [time, label(time)])].map(option));
   place.parentElement.hidden = !places.length;
@@ -49,20 +49,20 @@ function openTiming(app) {
   };
   let now = timingAt(piece);
 
-  /** Show the values at the chosen place. */
+  /** Show the timing that holds at the chosen place. */
   function show() {
     now = timingAt(piece, from);
     const several = piece.timings.some((timing) => timing.tempo !== piece.timings[0].tempo);
     tempo.value = String(Math.round(now.tempo * 100) / 100);
     beats.value = String(now.beats);
     unit.value = String(now.unit);
-    short.value = String(now.pickup);
+    pickup.value = String(now.pickup);
     key.value = now.key?.join(" ") ?? "";
-    short.parentElement.hidden = from > 0;
+    pickup.parentElement.hidden = from > 0;
     removeButton.hidden = !hasChange(from);
     sentences[0].textContent = from ? "What follows gets faster or slower, up to the next change." : several ? "The music gets faster or slower as a whole, with all its tempo changes." : "The music gets faster or slower.";
     sentences[1].textContent = from || !several ? "Only the grid changes: for music that was recorded without a metronome." : "Only the grid changes; tempo changes are removed.";
-    hint.textContent = from ? "It holds from this bar to the next change." : marks.length ? "Later changes of meter and key stay where they are." : "To change something later, select a bar there first.";
+    hint.textContent = from ? "It holds from this bar to the next change." : changes.length ? "Later changes of meter and key stay where they are." : "To change something later, select a bar there first.";
   }
 
   async function change(timing, keepBeats = true) {
@@ -78,26 +78,24 @@ function openTiming(app) {
     const [sharps, minor] = key.value.split(" ");
     change({
       time: from, tempo: exact ? now.tempo : Number(tempo.value), beats: Number(beats.value), unit: Number(unit.value),
-      key: key.value ? [Number(sharps), minor === "true"] : null, pickup: Number(short.value),
+      key: key.value ? [Number(sharps), minor === "true"] : null, pickup: Number(pickup.value),
     }, new FormData(form).get("way") === "beats");
   }, content);
 }
 
 /** @param {App} app @param {() => void} quantise */
 export function openQuantise(app, quantise) {
-  const how = { ...app.settings.quantise };
-  const strength = slider({
-    label: "Strength", sentence: "How far notes move towards the grid line: 100 % onto it.", low: 10, high: 100, step: 5, value: Math.round(how.strength * 100),
-    words: (value) => `${value} %`, onchange: (value) => { how.strength = Number(value) / 100; },
+  const options = { ...app.settings.quantise };
+  /** Make a slider in per cent. @param {"strength" | "swing"} name @param {{label: string, sentence: string, low: number, high: number, step: number}} look */
+  const percentSlider = (name, look) => slider({
+    ...look, value: Math.round(options[name] * 100), words: (value) => `${value} %`, onchange: (value) => { options[name] = value / 100; },
   });
-  const swing = slider({
-    label: "Swing", sentence: "Where every second grid line is between its neighbours: 50 % straight, 67 % as triplets.", low: 50, high: 75, step: 1, value: Math.round(how.swing * 100),
-    words: (value) => `${value} %`, onchange: (value) => { how.swing = Number(value) / 100; },
-  });
-  const lengths = h("input", { type: "checkbox", checked: how.lengths, onchange: () => { how.lengths = lengths.checked; } });
+  const strength = percentSlider("strength", { label: "Strength", sentence: "How far notes move towards the grid line: 100 % onto it.", low: 10, high: 100, step: 5 });
+  const swing = percentSlider("swing", { label: "Swing", sentence: "Where every second grid line is between its neighbours: 50 % straight, 67 % as triplets.", low: 50, high: 75, step: 1 });
+  const lengths = h("input", { type: "checkbox", checked: options.lengths, onchange: () => { options.lengths = lengths.checked; } });
   openForm(app, "Quantise", "timing-form", () => {
-    app.changeSettings({ quantise: how });
-    saveSetting("quantise", how);
+    app.changeSettings({ quantise: options });
+    saveSetting("quantise", options);
     quantise();
   }, strength, swing, h("label.choice", null, lengths, h("span", null, "Lengths too")),
   h("div.buttons", null, h("button.gold", { type: "submit" }, "Quantise")));
@@ -117,13 +115,13 @@ export function openTable(app) {
   const body = h("tbody");
   const where = h("span.hint", { role: "status" });
   const pages = Math.max(1, Math.ceil(notes.length / ROWS));
-  const before = h("button.small", { onclick: () => turn(-1) }, "Previous");
-  const after = h("button.small", { onclick: () => turn(1) }, "Next");
+  const previous = h("button.small", { onclick: () => turn(-1) }, "Previous");
+  const next = h("button.small", { onclick: () => turn(1) }, "Next");
 
   function turn(by) {
     page += by;
-    before.disabled = page === 0;
-    after.disabled = page === pages - 1;
+    previous.disabled = page === 0;
+    next.disabled = page === pages - 1;
     const shown = notes.slice(page * ROWS, (page + 1) * ROWS);
     where.textContent = notes.length ? `${page * ROWS + 1} to ${page * ROWS + shown.length} of ${count(notes.length, "note")}` : "There are no notes.";
     fill(body, ...shown.map(row));
@@ -143,7 +141,7 @@ export function openTable(app) {
   turn(0);
   const head = ["Selected", "Bar and beat", "Pitch", "Length", "Loudness", "Track", "Locked"];
   openDialog(chosen ? "The selected notes" : "The notes",
-    h("div.table-head", null, where, before, after),
+    h("div.table-head", null, where, previous, next),
     h("div.table", { tabIndex: 0, role: "region", "aria-label": "Notes" },
       h("table", null, h("thead", null, h("tr", null, ...head.map((label) => h("th", { scope: "col" }, label)))), body)));
 }

@@ -3,8 +3,7 @@
 import { FONT } from "../core/canvas.js";
 import { clamp } from "../core/numbers.js";
 
-const BLACK = new Set([1, 3, 6, 8, 10]);
-export const isBlack = (pitch) => BLACK.has(pitch % 12);
+const isBlack = (pitch) => [1, 3, 6, 8, 10].includes(pitch % 12);
 
 /** Return the pitch classes of a key and its tonic; a minor key has those of its relative major. */
 function scaleOf(sharps, minor) {
@@ -19,8 +18,9 @@ export function drawGrid(ctx, view, beats, division, colours, timings) {
   ctx.fillRect(0, 0, width, height);
   const low = Math.max(0, Math.floor(view.bottom));
   const high = Math.min(127, Math.ceil(view.top));
-  const marks = timings.length ? timings.map(({ time, key }) => [time, key]) : [[0, null]];
-  for (const { mark: [, key], left, right } of view.spans(marks)) {
+  /** @type {[number, Timing["key"]][]} */
+  const keys = timings.length ? timings.map(({ time, key }) => [time, key]) : [[0, null]];
+  for (const { mark: [, key], left, right } of view.spans(keys)) {
     const scale = key && scaleOf(...key);
     for (let pitch = low; pitch <= high; pitch++) {
       const tonic = scale?.tonic === pitch % 12;
@@ -49,17 +49,11 @@ export function drawGrid(ctx, view, beats, division, colours, timings) {
   }
 }
 
-/** Least pixels between two grid lines, two bar lines, two bar numbers. */
-const APART = 9;
-const BARS = 14;
-const NUMBERS = 42;
+/** Least pixels between two grid or beat lines, two bar lines, two bar numbers. */
+const [LINE_DISTANCE, BAR_DISTANCE, NUMBER_DISTANCE] = [9, 14, 42];
 
-/** Return the least power of two of bars that takes so many pixels. */
-function barsFor(pixels, barWidth) {
-  let bars = 1;
-  while (bars * barWidth < pixels && bars < 4096) bars *= 2;
-  return bars;
-}
+/** Return the least power of two, up to 4096, of bars that take so many pixels. */
+const barsFor = (pixels, barWidth) => 2 ** clamp(Math.ceil(Math.log2(pixels / barWidth)), 0, 12);
 
 /**
  * Return the x of the lines of bars, beats and grid, leaving out lines without room.
@@ -70,17 +64,17 @@ export function gridLines(view, beats, division) {
   const lines = { grid: /** @type {number[]} */ ([]), beat: /** @type {number[]} */ ([]) };
   const barWidth = (time) => (beats.bar(time).end - beats.bar(time).begin) * view.scale;
   const shortest = Math.min(...[view.left, (view.left + view.right) / 2, view.right].map(barWidth));
-  const drawn = barsFor(BARS, shortest);
-  const numbered = barsFor(NUMBERS, shortest);
+  const drawn = barsFor(BAR_DISTANCE, shortest);
+  const numbered = barsFor(NUMBER_DISTANCE, shortest);
   let last = null;
   for (const { time, bar, beat } of beats.between(view.left, view.right)) {
     const x = view.x(time);
-    if (last !== null && division > 1 && (x - last) / division >= APART) {
+    if (last !== null && division > 1 && (x - last) / division >= LINE_DISTANCE) {
       for (let i = 1; i < division; i++) lines.grid.push(last + ((x - last) * i) / division);
     }
     if (beat === 1) {
       if ((bar - 1) % drawn === 0) bars.push({ x, bar, numbered: (bar - 1) % numbered === 0 });
-    } else if (last === null || x - last >= APART) lines.beat.push(x);
+    } else if (last === null || x - last >= LINE_DISTANCE) lines.beat.push(x);
     last = x;
   }
   return { bars, lines };

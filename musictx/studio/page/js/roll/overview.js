@@ -1,11 +1,10 @@
 /** The overview: the whole piece in a strip, which is the roll's scroll bar. */
 
-import { contextOf } from "../core/canvas.js";
+import { contextOf, Pixels } from "../core/canvas.js";
 import { onDrag } from "../core/dom.js";
 import { clamp } from "../core/numbers.js";
 import { extentOf, notesOf } from "../document/notes.js";
 import { ramp } from "./colours.js";
-import { Pixels } from "./pixels.js";
 
 export class Overview {
   /** Must the notes be drawn again? */

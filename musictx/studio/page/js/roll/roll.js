@@ -1,6 +1,6 @@
 /** The piano roll: its canvases and view, and when to redraw them. */
 
-import { contextOf } from "../core/canvas.js";
+import { contextOf, Pixels } from "../core/canvas.js";
 import { isAudible } from "../document/mixer.js";
 import { extentOf } from "../document/notes.js";
 import { composedUntil } from "../document/takes.js";
@@ -13,12 +13,11 @@ import { NoteIndex } from "./note_index.js";
 import { Lane } from "./lane.js";
 import * as notes from "./notes.js";
 import { Overview } from "./overview.js";
-import { Pixels } from "./pixels.js";
 import { mountPointer } from "./pointer.js";
 import { View } from "./view.js";
 
-const NOTHING = "Nothing here yet. Draw with the pencil, record what you play, or ask for something new.";
-const CHORDS = "Chords without notes. Accompany composes tracks to them.";
+const EMPTY_PIECE = "Nothing here yet. Draw with the pencil, record what you play, or ask for something new.";
+const ONLY_CHORDS = "Chords without notes. Accompany composes tracks to them.";
 
 export class Roll {
   view = new View();
@@ -44,7 +43,7 @@ export class Roll {
     this.app = app;
     const find = (selector) => /** @type {any} */ (frame.querySelector(selector));
     this.canvases = Object.fromEntries(["ruler", "keys", "back", "over"].map((name) => [name, find(`canvas.${name}`)]));
-    this.marks = Object.fromEntries(["range", "playhead", "band", "cursor"].map((name) => [name, [...frame.querySelectorAll(`.marks .${name}`)]]));
+    this.marks = Object.fromEntries(["range", "playhead", "band", "cursor"].map((name) => [name, /** @type {HTMLElement[]} */ ([...frame.querySelectorAll(`.marks .${name}`)])]));
     this.element = find("#roll");
     this.empty = find(".empty-roll");
     this.overview = new Overview(this, find("canvas.overview"));
@@ -63,7 +62,7 @@ export class Roll {
       this.index = new NoteIndex(piece.notes.values());
       this.#measure();
       this.overview.stale = true;
-      this.empty.textContent = piece.chords.length ? CHORDS : NOTHING;
+      this.empty.textContent = piece.chords.length ? ONLY_CHORDS : EMPTY_PIECE;
       this.element.setAttribute("aria-label", `Piano roll of ${piece.name}, ${count(piece.notes.size, "note")}`);
       this.invalidate();
     });
@@ -76,7 +75,6 @@ export class Roll {
       app.moveCursor(first?.start ?? 0, first?.pitch ?? 60);
       this.focus();
     });
-    app.on("selection", () => this.invalidate());
     app.on("shown", (shown) => {
       this.#measure();
       this.invalidate();
@@ -89,9 +87,10 @@ export class Roll {
       this.invalidate();
     });
     app.takes.on("notes", ({ take, proposal }) => {
-      if (take === app.shownProposal?.take && proposal === app.shownProposal.proposal) this.#growing(take, proposal);
+      if (take === app.shownProposal?.take && proposal === app.shownProposal.proposal) this.#followComposing(take, proposal);
       this.invalidate("over");
     });
+    app.on("selection", () => this.invalidate());
     app.on("play", () => {
       this.#following = true;
       this.invalidate("over");
@@ -105,7 +104,7 @@ export class Roll {
     this.element.focus({ preventScroll: true });
   }
 
-  /** Redraw a layer at the next frame; the back layer redraws all. @param {"back" | "over"} [layer] */
+  /** Redraw a layer at the next frame; with "back" everything is redrawn. @param {"back" | "over"} [layer] */
   invalidate(layer = "back") {
     this.#stale[layer] = true;
     this.#frame ||= requestAnimationFrame(() => this.#draw());
@@ -156,8 +155,8 @@ export class Roll {
     this.invalidate();
   }
 
-  /** Scroll to the frontier of a proposal that is composed. */
-  #growing(take, proposal) {
+  /** Follow the end of a proposal that is being composed. */
+  #followComposing(take, proposal) {
     const { app, view } = this;
     const at = composedUntil(proposal, app.stretchOf(take).begin);
     if (app.player.playing || at <= view.right - 30 / view.scale) return;
@@ -173,7 +172,7 @@ export class Roll {
     if (extent) this.view.revealPitches(extent.low, extent.high);
   }
 
-  /** Set how far the view can scroll: eight bars after the piece, or the proposal. */
+  /** Set how far the view can scroll: to eight bars after the piece or the proposal. */
   #measure() {
     const { beats, shownProposal: shown } = this.app;
     const end = Math.max(this.app.end, shown ? Math.max(this.app.stretchOf(shown.take).end, composedUntil(shown.proposal, 0)) : 0);
@@ -214,7 +213,7 @@ export class Roll {
     drawRuler(contextOf(this.canvases.ruler), view, app.beats, colours);
     this.lane.draw(visible.filter((note) => !removed.has(note.id)));
     const pixels = this.#pixels.back.begin(view.width, view.height);
-    notes.drawNotes(ctx, pixels, view, visible, { tracks: piece.tracks, tracksMeant: app.selection.tracks, removed, dark: colours.dark });
+    notes.drawNotes(ctx, pixels, view, visible, { tracks: piece.tracks, selectedTracks: app.selection.tracks, removed, dark: colours.dark });
     pixels.paint(ctx);
   }
 
@@ -230,8 +229,8 @@ export class Roll {
     }
     if (shown) {
       const { take, proposal } = shown;
-      const till = composedUntil(proposal, app.stretchOf(take).begin);
-      notes.drawGhosts(ctx, pixels, view, proposal.notes, till, proposal.state === "composing", colours);
+      const composed = composedUntil(proposal, app.stretchOf(take).begin);
+      notes.drawGhosts(ctx, pixels, view, proposal.notes, composed, proposal.state === "composing", colours);
     }
     for (const paint of this.painters) paint(ctx, pixels, view, colours);
     if (this.dragged.length) notes.drawDragged(ctx, pixels, view, this.dragged, colours);
@@ -279,13 +278,13 @@ export class Roll {
     drawKeys(contextOf(this.canvases.keys), view, lit, colours);
   }
 
-  /** Redraw after the user scrolled; the view does not follow the playhead until it is visible again. */
+  /** Redraw after the user has scrolled; the view follows the playhead again once that is visible. */
   stopFollowing() {
     this.#following = false;
     this.invalidate();
   }
 
-  /** Scroll on when the playhead leaves the view. */
+  /** Scroll if the playhead has left the view. */
   #follow(seconds) {
     const { view } = this;
     const x = view.x(seconds);

@@ -5,8 +5,8 @@ import { clickEvents, heldEvents, noteEvents, pedalEvents, pedalStates, prepareN
 import { Transport } from "./transport.js";
 
 const LEAD = 0.08; // seconds from the command to the first note
-const AHEAD = 0.25; // seconds scheduled ahead
-const AHEAD_HIDDEN = 2.5; // the same in a hidden page, whose timers run once a second
+const LOOKAHEAD = 0.25; // seconds for which events are sent ahead
+const HIDDEN_LOOKAHEAD = 2.5; // the same in a hidden page, whose timers run once a second
 const TICK = 60; // milliseconds between two calls of the scheduler
 const TAIL = 1.0; // seconds that the playhead continues after the last note
 
@@ -21,11 +21,11 @@ const TAIL = 1.0; // seconds that the playhead continues after the last note
 export class Playback {
   /** The notes of the music at the last tick. @type {Music["notes"] | null} */
   #notes = null;
-  /** These notes, sorted and without overlaps. @type {ReturnType<typeof prepareNotes>} */
+  /** The same, sorted and without overlaps. @type {ReturnType<typeof prepareNotes>} */
   #sorted = [];
-  /** The time at which these notes have faded. */
+  /** The time at which they have faded. */
   #end = 0;
-  /** Notes that have started and have no end yet. @type {any[]} */
+  /** Notes that sound and whose end is not known yet. @type {any[]} */
   #open = [];
   #isStart = true;
 
@@ -49,7 +49,7 @@ export class Playback {
 
   /** Return the time of the piece that sounded at a time of `performance.now()`. */
   at(performanceTime = performance.now()) {
-    return this.transport.at(this.player.output.audible(performanceTime));
+    return this.transport.at(this.player.output.audibleTime(performanceTime));
   }
 
   /** Send the volume, pan and reverb of the tracks. */
@@ -62,21 +62,21 @@ export class Playback {
     this.synth.silence();
   }
 
-  /** Send the events of the next moments; wait or stop where there are none. */
+  /** Send the events up to the lookahead; wait for notes that are being composed, and stop at the end. */
   tick() {
     const { transport, options, player } = this;
     const music = options.music();
     this.#update(music);
-    const edge = options.composedUntil?.() ?? Infinity;
+    const composed = options.composedUntil?.() ?? Infinity;
     const time = player.output.context.currentTime;
-    const until = time + (document.hidden ? AHEAD_HIDDEN : AHEAD);
-    const windows = transport.take(until, Math.min(edge, transport.loop ? Infinity : options.end ?? Infinity));
+    const until = time + (document.hidden ? HIDDEN_LOOKAHEAD : LOOKAHEAD);
+    const windows = transport.take(until, Math.min(composed, transport.loop ? Infinity : options.end ?? Infinity));
     this.synth.send(windows.flatMap((window) => this.#eventsIn(window, music)));
     const position = transport.at(time);
-    const waits = edge < Infinity && position >= edge - 0.02;
-    if (waits) transport.hold(edge, time + LEAD);
+    const waits = composed < Infinity && position >= composed - 0.02;
+    if (waits) transport.hold(composed, time + LEAD);
     player.setState(waits ? "waiting" : "playing");
-    const end = options.end ?? (edge === Infinity ? this.#end : Infinity);
+    const end = options.end ?? (composed === Infinity ? this.#end : Infinity);
     if (!transport.loop && position >= end) player.stop();
   }
 
@@ -96,7 +96,7 @@ export class Playback {
     }
     if (music.tracks !== this.tracks) {
       this.tracks = music.tracks;
-      this.player.arrange(music, this.synth).then((channels) => { this.channels = channels; });
+      this.player.loadInstruments(music, this.synth).then((channels) => { this.channels = channels; });
     }
   }
 

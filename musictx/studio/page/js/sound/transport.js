@@ -2,7 +2,7 @@
 
 /**
  * The schedule of a playback, which repeats the loop if there is one. `take` returns consecutive windows of the document,
- * each with the offset to its audio time.
+ * each with the offset from document time to audio time.
  */
 export class Transport {
   /**
@@ -17,13 +17,13 @@ export class Transport {
     this.taken = from; // end of the last window, in time of the document
   }
 
-  /** Return the windows up to the audio time `until`, at most up to the document time `edge`. */
-  take(until, edge = Infinity) {
+  /** Return the windows up to the audio time `until`, at most up to the document time `limit`. */
+  take(until, limit = Infinity) {
     const windows = [];
     for (;;) {
       const { from, when } = this.stretches.at(-1);
       const end = this.loop && this.taken < this.loop[1] ? this.loop[1] : Infinity;
-      const to = Math.min(from + until - when, end, Math.max(edge, this.taken));
+      const to = Math.min(from + until - when, end, Math.max(limit, this.taken));
       if (to > this.taken) windows.push({ from: this.taken, to, offset: when - from, stop: end });
       this.taken = Math.max(this.taken, to);
       if (this.taken < end) return windows;
