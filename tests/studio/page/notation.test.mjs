@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import test from "node:test";
 import { toAbc } from "../../../musictx/studio/page/js/notation/abc.js";
-import { barsOf, quantiseForNotation, QUARTER } from "../../../musictx/studio/page/js/notation/grid.js";
+import { barsOf, quantiseForNotation, QUARTER, voicesOf } from "../../../musictx/studio/page/js/notation/score.js";
 import { likelyKey, signatureAccidental, spell } from "../../../musictx/studio/page/js/document/spelling.js";
 import { pieceOf, randomly } from "./music.mjs";
-import { voicesOf } from "../../../musictx/studio/page/js/notation/voices.js";
 
 const abcjs = createRequire(import.meta.url)("../../../musictx/studio/page/vendor/abcjs/abcjs.min.js");
 

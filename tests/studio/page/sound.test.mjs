@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import {
-  channelsOf, clickEvents, heldEvents, noteEvents, pedalEvents, prepareNotes, pedalStates,
+  channelsOf, clickEvents, heldEvents, noteEvents, outputTime, pedalEvents, prepareNotes, pedalStates, Transport,
 } from "../../../musictx/studio/page/js/sound/schedule.js";
-import { outputTime, Transport } from "../../../musictx/studio/page/js/sound/transport.js";
 
 const CHANNELS = new Map([[0, 1], [7, 2]]);
 const note = (start, end, pitch, track = 0, velocity = 80) => ({ start, end, pitch, velocity, track });

@@ -13,12 +13,11 @@
 
 import { App } from "./app.js";
 import { get, session } from "./core/api.js";
-import { leave, mountDrop } from "./shell/files.js";
+import { leave, mountDrop, mountStart } from "./shell/files.js";
 import { mountHeader } from "./shell/header.js";
 import { mountKeys } from "./shell/keys.js";
 import { mountAnnouncer, mountMessages } from "./shell/messages.js";
 import { mountDock, mountSidePanel } from "./shell/panels.js";
-import { mountStart } from "./shell/start.js";
 import { mountCompose } from "./panels/compose.js";
 import { mountHistory } from "./panels/history.js";
 import { mountProposals } from "./panels/proposals.js";

@@ -1,10 +1,7 @@
 /** HTTP requests to the studio's server. A failed request throws a ServerError with the server's message. */
 
 export class ServerError extends Error {
-  /**
-   * @param {string} message  for the user
-   * @param {number} status  the HTTP status; 0 if no complete response came
-   */
+  /** @param {string} message  for the user @param {number} status  the HTTP status; 0 if no complete response came */
   constructor(message, status) {
     super(message);
     this.status = status;

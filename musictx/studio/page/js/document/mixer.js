@@ -38,10 +38,9 @@ export function moveTrack(piece, id, by) {
   const tracks = [...piece.tracks];
   const index = tracks.findIndex((track) => track.id === id);
   const target = index + by;
-  if (index < 0 || target < 0 || target >= tracks.length) return null;
-  const [track] = tracks.splice(index, 1);
-  tracks.splice(target, 0, track);
-  return { label: `move track ${trackName(track)}`, tracks };
+  if (!tracks[index] || !tracks[target]) return null;
+  [tracks[index], tracks[target]] = [tracks[target], tracks[index]];
+  return { label: `move track ${trackName(tracks[target])}`, tracks };
 }
 
 /** Duplicate a track, with its notes and pedals, right after it. @param {Piece} piece @param {number} id @returns {Operation | null} */

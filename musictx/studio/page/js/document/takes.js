@@ -11,10 +11,7 @@ export function proposalFromWire(/** @type {any} */ { notes = [], events = [], .
   return { ...proposal, notes: ghosts };
 }
 
-/**
- * Convert the server's JSON of a take. Proposals without notes in the JSON keep the notes of `old`.
- * @param {Take | undefined} old @returns {Take}
- */
+/** Convert the server's JSON of a take. Proposals without notes in the JSON keep the notes of `old`. @param {Take | undefined} old @returns {Take} */
 function takeFromWire(take, old) {
   const proposals = take.proposals.map((update) => {
     const before = old?.proposals.find((proposal) => proposal.number === update.number);

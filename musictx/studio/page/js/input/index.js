@@ -42,9 +42,13 @@ export function mountInput(app, player, find) {
   };
 
   async function toggleMidi() {
-    connection?.close();
-    const onInputs = (inputs) => { names = inputs; show(); };
-    connection = connection ? null : await connectMidi({ ...callbacks, onInputs }).catch((error) => app.showError(error.message)) ?? null;
+    if (connection) {
+      connection.close();
+      connection = null;
+    } else {
+      const onInputs = (inputs) => { names = inputs; show(); };
+      connection = await connectMidi({ ...callbacks, onInputs }).catch((error) => { app.showError(error.message); return null; });
+    }
     show();
   }
 

@@ -1,8 +1,7 @@
 /** A piece as text in ABC notation, with the position of every note in the text. Pure functions. */
 
 import { abcKey, likelyKey, signatureAccidental, spell } from "../document/spelling.js";
-import { barsOf, quantiseForNotation, QUARTER, quartersOf } from "./grid.js";
-import { partsOf } from "./voices.js";
+import { barsOf, partsOf, quantiseForNotation, QUARTER, quartersOf } from "./score.js";
 
 const WRITTEN = [192, 144, 96, 72, 48, 36, 24, 18, 12, 9, 6, 3]; // ticks that a single note head can have
 const ACCIDENTALS = { "-2": "__", "-1": "_", 0: "=", 1: "^", 2: "^^" };

@@ -55,10 +55,7 @@ const [LINE_DISTANCE, BAR_DISTANCE, NUMBER_DISTANCE] = [9, 14, 42];
 /** Return the least power of two, up to 4096, of bars that take so many pixels. */
 const barsFor = (pixels, barWidth) => 2 ** clamp(Math.ceil(Math.log2(pixels / barWidth)), 0, 12);
 
-/**
- * Return the x of the lines of bars, beats and grid, leaving out lines without room.
- * @param {View} view @param {Beats} beats
- */
+/** Return the x of the lines of bars, beats and grid, leaving out lines without room. @param {View} view @param {Beats} beats */
 export function gridLines(view, beats, division) {
   const bars = [];
   const lines = { grid: /** @type {number[]} */ ([]), beat: /** @type {number[]} */ ([]) };

@@ -14,7 +14,7 @@ export function mountSidePanel(app, panel) {
   app.on("restore", () => choose(0));
 }
 
-/** @param {App} app @param {HTMLElement} dock */
+/** Let each button of a phone's dock open its panel as a sheet, or close it. @param {App} app @param {HTMLElement} dock */
 export function mountDock(app, dock) {
   const buttons = [...dock.children];
   const sheetOf = (button) => button.getAttribute("aria-controls");
@@ -27,10 +27,7 @@ export function mountDock(app, dock) {
     if (open) /** @type {HTMLElement | null} */ (document.querySelector(`#${open} button`))?.focus();
   }
 
-  document.getElementById("stage").addEventListener("pointerdown", () => {
-    if (document.body.dataset.sheet) toggle(document.body.dataset.sheet);
-  }, { capture: true });
-  app.on("shown", (shown) => {
-    if (shown && document.body.dataset.sheet) toggle(document.body.dataset.sheet);
-  });
+  const close = () => document.body.dataset.sheet && toggle(document.body.dataset.sheet);
+  document.getElementById("stage").addEventListener("pointerdown", close, { capture: true });
+  app.on("shown", (shown) => shown && close());
 }

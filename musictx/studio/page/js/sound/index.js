@@ -7,11 +7,7 @@ import { listenAlong } from "./proposals.js";
 import { Player } from "./player.js";
 import { saveSetting, loadSetting } from "../core/storage.js";
 
-/**
- * Mount the transport bar and return the player.
- * @param {App} app @param {HTMLElement} bar
- * @returns {Player}
- */
+/** Mount the transport bar and return the player. @param {App} app @param {HTMLElement} bar @returns {Player} */
 export function mountSound(app, bar) {
   const player = new Player(app, show);
 

@@ -1,8 +1,8 @@
 /** Audio output: one AudioContext with the synthesiser, a limiter and a volume. */
 
 import { clamp } from "../core/numbers.js";
+import { outputTime } from "./schedule.js";
 import { createSynth } from "./synth.js";
-import { outputTime } from "./transport.js";
 
 // Reading the output latency in Firefox can deadlock with its sound server, so this fixed latency is used there.
 const FIREFOX_LATENCY = navigator.userAgent.includes("Firefox/") ? 0.04 : null; // seconds

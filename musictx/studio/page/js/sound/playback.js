@@ -1,8 +1,7 @@
 /** One playback: the events of the music, sent to the synthesiser ahead of time; or a sound file of the server. */
 
 import { session } from "../core/api.js";
-import { clickEvents, heldEvents, noteEvents, pedalEvents, pedalStates, prepareNotes } from "./schedule.js";
-import { Transport } from "./transport.js";
+import { clickEvents, heldEvents, noteEvents, pedalEvents, pedalStates, prepareNotes, Transport } from "./schedule.js";
 
 const LEAD = 0.08; // seconds from the command to the first note
 const LOOKAHEAD = 0.25; // seconds for which events are sent ahead
@@ -139,8 +138,6 @@ export class FilePlayback {
   at() {
     return this.begin + this.audio.currentTime;
   }
-
-  mix() {}
 
   stop() {
     this.audio.onended = this.audio.onerror = null;

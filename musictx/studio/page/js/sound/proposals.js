@@ -37,10 +37,7 @@ export function withProposal(app, take, number) {
   };
 }
 
-/**
- * Play the shown proposal from the first note that is composed, unless something else is playing.
- * @param {App} app @param {Player} player
- */
+/** Play the shown proposal from the first note that is composed, unless something else is playing. @param {App} app @param {Player} player */
 export function listenAlong(app, player) {
   const played = new Set();
   app.takes.on("notes", ({ take, proposal }) => {

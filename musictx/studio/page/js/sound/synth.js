@@ -13,30 +13,26 @@ export async function createSynth(context) {
   const node = new AudioWorkletNode(context, "musictx-synth", {
     numberOfInputs: 0, numberOfOutputs: 1, outputChannelCount: [2],
   });
-  const data = await fetched;
-  const waiting = new Map();
-  const loaded = new Promise((resolve, reject) => {
-    waiting.set("loaded", resolve);
-    node.onprocessorerror = () => reject(new Error("the synthesiser failed"));
-  });
-  node.port.onmessage = ({ data: answer }) => {
-    const key = answer.id ?? answer.type;
-    waiting.get(key)?.(answer);
-    waiting.delete(key);
+  const waiting = new Map(); // number of a request to the worklet -> function that receives the reply
+  node.port.onmessage = ({ data: reply }) => {
+    waiting.get(reply.id)(reply);
+    waiting.delete(reply.id);
   };
-  node.port.postMessage({ type: "load", font: data }, [data]);
-  await loaded;
+  const request = (message, transfer = []) => new Promise((resolve, reject) => {
+    const id = ++count;
+    waiting.set(id, resolve);
+    node.onprocessorerror = () => reject(new Error("the synthesiser failed"));
+    node.port.postMessage({ ...message, id }, transfer);
+  });
+  let count = 0;
+  const font = await fetched;
+  await request({ type: "load", font }, [font]);
 
   const ready = new Map(); // instrument -> promise
   const channels = new Map(); // channel -> instrument
-  let count = 0;
 
   async function fetchInstrument(program, drum) {
-    const id = ++count;
-    const { recordings } = await new Promise((resolve) => {
-      waiting.set(id, resolve);
-      node.port.postMessage({ type: "need", id, program, drum });
-    });
+    const { recordings } = await request({ type: "need", program, drum });
     await Promise.all(recordings.map(async ({ number, rate, data }) => {
       // At its own sample rate, so that its loop points stay valid.
       const frames = (await new OfflineAudioContext(1, 1, rate).decodeAudioData(data)).getChannelData(0);
