@@ -65,7 +65,7 @@ test("without bars the notes say what is meant: their stretch and their tracks",
   const selection = new Selection();
   selection.selectNotes([0, 1]);
   assert.deepEqual(selection.scope(piece), { stretch: { begin: 1, end: 5 }, tracks: [0] });
-  selection.selectNotes([2, 0], "toggle");
+  selection.toggleNotes([2, 0]);
   assert.deepEqual(selection.scope(piece), { stretch: { begin: 2, end: 5 }, tracks: null });
   selection.clear();
   assert.deepEqual(selection.scope(piece), { stretch: null, tracks: null });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { KeyPiano } from "../../../musictx/studio/page/js/input/keys.js";
+import { KeyPiano } from "../../../musictx/studio/page/js/input/keyboards.js";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
 import { countIn, Recording } from "../../../musictx/studio/page/js/input/recording.js";
 

@@ -4,9 +4,9 @@
  *     ../index.html          what never changes, and the content of dialogs as templates
  *     app.js, selection.js   state and events that the parts share
  *     document/              the piece, its takes and edits, bars and beats, words; no DOM
- *     roll/                  the piano roll: view, drawing, pointer, keys
+ *     roll/                  the piano roll: view, drawing, pointer, shortcuts, dialogs
  *     panels/                tracks, composing, proposals, history
- *     shell/                 header, menus, dialogs, start screen, keys, theme, messages
+ *     shell/                 header, menus, dialogs, start screen, shortcuts, theme, messages
  *     sound/, input/, notation/   playback, MIDI and computer keyboard, staves
  *     core/                  HTTP requests, DOM helpers, events
  */
@@ -75,7 +75,7 @@ async function openAddress() {
 
 // The browser asks before it leaves a page with unsaved operations.
 window.addEventListener("beforeunload", (event) => app.mirror.pending && event.preventDefault());
-app.stream.disconnectWhenHidden(document, () => !app.player.playing);
+app.stream.disconnectWhenHidden(() => !app.player.playing);
 window.addEventListener("hashchange", openAddress);
 app.loadModels();
 openAddress();

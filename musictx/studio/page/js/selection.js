@@ -12,15 +12,17 @@ export class Selection extends Emitter {
   /** Ids of tracks; empty means all. @type {Set<number>} */
   tracks = new Set();
 
-  /** @param {Iterable<number>} ids @param {"set" | "add" | "toggle"} [how] */
-  selectNotes(ids, how = "set") {
-    const next = how === "set" ? new Set() : new Set(this.notes);
-    for (const id of ids) {
-      if (how === "toggle" && next.has(id)) next.delete(id);
-      else next.add(id);
-    }
-    this.notes = next;
-    if (how === "set") this.range = null;
+  /** Select notes instead of other notes or time. @param {Iterable<number>} ids */
+  selectNotes(ids) {
+    this.notes = new Set(ids);
+    this.range = null;
+    this.emit("change", this);
+  }
+
+  /** Select notes, or deselect those that are selected. @param {Iterable<number>} ids */
+  toggleNotes(ids) {
+    this.notes = new Set(this.notes);
+    for (const id of ids) if (!this.notes.delete(id)) this.notes.add(id);
     this.emit("change", this);
   }
 

@@ -43,18 +43,15 @@ export class Stream extends Emitter {
     this.#source = this.#id = null;
   }
 
-  /**
-   * Disconnect while the page is hidden and `isIdle`: all pages of a browser share six connections to a host.
-   * @param {Pick<Document, "hidden" | "addEventListener">} page @param {() => boolean} isIdle
-   */
-  disconnectWhenHidden(page, isIdle) {
+  /** Disconnect while the page is hidden and `isIdle()`: all pages of a browser share six connections to a host. @param {() => boolean} isIdle */
+  disconnectWhenHidden(isIdle) {
     setInterval(() => {
-      if (!page.hidden || !isIdle()) return;
+      if (!document.hidden || !isIdle()) return;
       this.#source?.close();
       this.#source = null;
     }, HIDDEN_CHECK);
-    page.addEventListener("visibilitychange", () => {
-      if (page.hidden || this.#source || this.#id === null) return;
+    document.addEventListener("visibilitychange", () => {
+      if (document.hidden || this.#source || this.#id === null) return;
       this.open(this.#id);
       this.emit("resumed", null);
     });

@@ -3,8 +3,7 @@
 import { setPressed } from "../core/dom.js";
 import { pitchLabel } from "../document/spelling.js";
 import { drawGhosts } from "../roll/notes.js";
-import { KeyPiano } from "./keys.js";
-import { connectMidi } from "./midi.js";
+import { connectMidi, KeyPiano } from "./keyboards.js";
 import { countIn, addRecording, Recording } from "./recording.js";
 
 /** @param {App} app @param {Player} player @param {(selector: string) => any} find  in the transport bar */

@@ -18,7 +18,7 @@ const CROWDED = 14; // note starts in a bar of which a line has only two
 let loading = null;
 const abcjs = () => (loading ??= new Promise((resolve, reject) => {
   document.head.append(h("script", {
-    src: ABCJS.href, onload: () => resolve(window.ABCJS), onerror: () => reject(new Error("abcjs is missing")),
+    src: ABCJS.href, onload: () => resolve(/** @type {any} */ (window).ABCJS), onerror: () => reject(new Error("abcjs is missing")),
   }));
 }));
 
@@ -58,12 +58,9 @@ export function mountNotation(app, view, frame, button) {
     view.hidden = !view.hidden;
     frame.hidden = !view.hidden;
     setPressed(button, !view.hidden);
-    if (!view.hidden) {
-      refresh();
-      view.focus();
-    } else {
-      app.roll.focus();
-    }
+    if (view.hidden) return app.roll.focus();
+    refresh();
+    view.focus();
   }
 
   async function refresh() {
@@ -115,8 +112,7 @@ export function mountNotation(app, view, frame, button) {
     frameRequest = 0;
     if (view.hidden || !app.piece) return;
     const { playing, position } = app.player;
-    const now = new Set();
-    if (playing) for (const note of app.piece.notes.values()) if (note.start <= position && note.end > position) now.add(note.id);
+    const now = new Set(playing ? app.roll.index.between(position, position + 1e-6).map((note) => note.id) : []);
     for (const id of sounding) if (!now.has(id)) for (const element of heads.get(id) ?? []) element.classList.remove("sounding");
     for (const id of now) {
       if (sounding.has(id)) continue;

@@ -195,14 +195,14 @@ function openMixing(app, take, pair) {
   const choice = bars.map(() => 0);
   const cells = bars.map((bar, i) => {
     const buttons = pair.map(({ number }, index) => h("button.small", {
-      "aria-pressed": index === 0, "aria-label": `Bar ${bar.number}: proposal ${number}`, onclick: () => choose(i, index),
+      "aria-pressed": index === 0, "aria-label": `Bar ${bar.number}: proposal ${number}`,
+      onclick() {
+        choice[i] = index;
+        buttons.forEach((button, each) => setPressed(button, each === index));
+      },
     }, String(number)));
-    return { buttons, element: h("li", null, h("small", null, `Bar ${bar.number}`), ...buttons) };
+    return h("li", null, h("small", null, `Bar ${bar.number}`), ...buttons);
   });
-  function choose(bar, index) {
-    choice[bar] = index;
-    cells[bar].buttons.forEach((button, i) => setPressed(button, i === index));
-  }
   const both = `${pair[0].number} and ${pair[1].number}`;
   openForm(app, `Mix proposals ${both}`, "mixing", () => {
     app.change(mixProposals(app.piece, take, pair, bars, choice));
@@ -210,6 +210,6 @@ function openMixing(app, take, pair) {
     app.notify(`Proposals ${both} are in the piece, bar by bar. Undo removes them.`);
   },
   h("p.hint", null, "Choose a proposal for each bar. A note belongs to the bar in which it starts, and ends where the other proposal continues."),
-  h("ol", null, ...cells.map((cell) => cell.element)),
+  h("ol", null, ...cells),
   h("div.buttons", null, h("button.gold", { type: "submit" }, "Use this mix")));
 }

@@ -75,11 +75,8 @@ export function describe({ task, bars, keep }, piece, beats, { stretch, tracks }
     return impossible("There are no notes yet. Draw some, or begin with New.");
   }
   const changesSelection = task === "replace" || task === "vary";
-  if (changesSelection && stretch && piece.locked.size) {
-    const inside = notesIn(piece, stretch, new Set(tracks ?? []));
-    if (allLocked(piece, inside)) {
-      return impossible(`All notes of ${where}${inTracks} are locked. Unlock some of them with L, or select more.`);
-    }
+  if (changesSelection && stretch && allLocked(piece, notesIn(piece, stretch, new Set(tracks ?? [])))) {
+    return impossible(`All notes of ${where}${inTracks} are locked. Unlock some of them with L, or select more.`);
   }
   if (names && (changesSelection || task === "accompany") && ![...piece.notes.values()].some((note) => tracks.includes(note.track))) {
     if (task === "vary") return impossible(`There are no notes to vary in ${names}. Replace composes some there.`);

@@ -9,7 +9,7 @@ import { drawNote } from "./gestures.js";
 
 /** @param {App} app @returns {Command[]} */
 export function rollCommands(app) {
-  return [...walking(app), ...selecting(app), ...editing(app), ...looking(app)];
+  return [...cursorCommands(app), ...selectionCommands(app), ...editCommands(app), ...viewCommands(app)];
 }
 
 /** Return the note under the cursor. @param {App} app */
@@ -33,18 +33,18 @@ function sayCursor(app, { sound = false } = {}) {
 }
 
 /** @param {App} app @returns {Command[]} */
-function walking(app) {
+function cursorCommands(app) {
   const group = "Moving in the roll";
   const go = (time, pitch, options) => {
     app.moveCursor(time, pitch);
     sayCursor(app, options);
   };
-  const hop = (direction) => {
+  const goToNote = (direction) => {
     const note = app.roll.index.next({ id: noteAtCursor(app)?.id, time: app.cursor.time }, direction);
     if (note) go(note.start, note.pitch, { sound: true });
     else app.announce(direction > 0 ? "last note" : "first note");
   };
-  const bar = (direction) => {
+  const barLine = (direction) => {
     const { begin, end } = app.beats.bar(app.cursor.time);
     if (direction > 0) return end;
     return begin < app.cursor.time - 1e-3 ? begin : app.beats.bar(Math.max(0, begin - 1e-2)).begin;
@@ -53,9 +53,9 @@ function walking(app) {
   return [
     { keys: ["ArrowLeft", "ArrowRight"], group, description: "One step of the grid", run: ({ key }) => go(stepFromCursor(app, key === "ArrowLeft" ? -1 : 1)) },
     { keys: ["ArrowUp", "ArrowDown"], group, description: "One semitone", run: ({ key }) => semitones(key === "ArrowUp" ? 1 : -1) },
-    { keys: ["Ctrl+ArrowLeft", "Ctrl+ArrowRight"], group, description: "To the previous, next note", run: ({ key }) => hop(key === "ArrowLeft" ? -1 : 1) },
+    { keys: ["Ctrl+ArrowLeft", "Ctrl+ArrowRight"], group, description: "To the previous, next note", run: ({ key }) => goToNote(key === "ArrowLeft" ? -1 : 1) },
     { keys: ["Ctrl+ArrowUp", "Ctrl+ArrowDown"], group, description: "One octave", run: ({ key }) => semitones(key === "ArrowUp" ? 12 : -12) },
-    { keys: ["PageUp", "PageDown"], group, description: "One bar back, forward", run: ({ key }) => go(bar(key === "PageUp" ? -1 : 1)) },
+    { keys: ["PageUp", "PageDown"], group, description: "One bar back, forward", run: ({ key }) => go(barLine(key === "PageUp" ? -1 : 1)) },
     { keys: ["Home", "End"], group, description: "Beginning, end of the piece", run: ({ key }) => go(key === "Home" ? 0 : app.end) },
     { keys: ["C"], group, description: "Write a chord above the bars here", run: () => app.roll.annotations.write("chord", app.beats.floor(app.cursor.time, 1)) },
     { keys: ["M"], group, description: "Write a section above the bars here", run: () => app.roll.annotations.write("section", app.beats.bar(app.cursor.time).begin) },
@@ -65,7 +65,7 @@ function walking(app) {
 }
 
 /** @param {App} app @returns {Command[]} */
-function selecting(app) {
+function selectionCommands(app) {
   const group = "Selecting";
   const { selection } = app;
   let anchor = 0;
@@ -75,7 +75,7 @@ function selecting(app) {
     app.announce(`${what}${count(notes.size, "note")} selected`);
   };
   /** Move the cursor, and select the time between its first position and the new one. */
-  const stretch = (to) => {
+  const extendTo = (to) => {
     if (!selection.range) anchor = app.cursor.time;
     app.moveCursor(to);
     selection.selectRange(app.piece, { begin: Math.min(anchor, to), end: Math.max(anchor, to) });
@@ -83,7 +83,7 @@ function selecting(app) {
     app.roll.invalidate();
     saySelection();
   };
-  const bars = () => {
+  const selectBars = () => {
     const now = app.beats.bar(app.cursor.time);
     const { range } = selection;
     const grown = range && range.begin <= now.begin && range.end >= now.end ? app.beats.bar(range.end + 1e-3) : now;
@@ -99,9 +99,9 @@ function selecting(app) {
         sayCursor(app, { sound: true });
       },
     },
-    { keys: ["Shift+Enter"], group, description: "Add the note to the selection, or remove it", run: () => { const note = noteAtCursor(app); if (note) selection.selectNotes([note.id], "toggle"); saySelection(); } },
-    { keys: ["B"], group, description: "Select the bar; again: one bar more", run: bars },
-    { keys: ["Shift+ArrowLeft", "Shift+ArrowRight"], group, description: "Select a stretch of time", run: ({ key }) => stretch(stepFromCursor(app, key === "ArrowLeft" ? -1 : 1)) },
+    { keys: ["Shift+Enter"], group, description: "Add the note to the selection, or remove it", run: () => { const note = noteAtCursor(app); if (note) selection.toggleNotes([note.id]); saySelection(); } },
+    { keys: ["B"], group, description: "Select the bar; again: one bar more", run: selectBars },
+    { keys: ["Shift+ArrowLeft", "Shift+ArrowRight"], group, description: "Select a stretch of time", run: ({ key }) => extendTo(stepFromCursor(app, key === "ArrowLeft" ? -1 : 1)) },
     { keys: ["Ctrl+A"], group, description: "Select all notes", run: () => { const { tracks } = selection; selection.selectNotes([...app.piece.notes.values()].filter((note) => !tracks.size || tracks.has(note.track)).map((note) => note.id)); saySelection(); } },
     { keys: ["Escape"], group, description: "Select nothing", run: () => { selection.deselect(); app.announce("nothing selected"); } },
   ];
@@ -130,10 +130,10 @@ export const selectedEdits = (app) => {
   };
   return {
     apply,
-    erase: () => apply(edits.deleteNotes),
+    deleteNotes: () => apply(edits.deleteNotes),
     quantise: () => apply((notes) => edits.quantiseNotes(notes, app.beats, app.settings.division, app.settings.quantise)),
-    louder: (by) => apply((notes) => edits.changeVelocity(notes, by)),
-    lock() {
+    changeVelocity: (by) => apply((notes) => edits.changeVelocity(notes, by)),
+    toggleLock() {
       const operation = edits.toggleLock(app.piece, [...selection.notes]);
       app.change(operation);
       app.announce(operation?.label ?? "nothing selected");
@@ -158,7 +158,7 @@ export const selectedEdits = (app) => {
 };
 
 /** @param {App} app @returns {Command[]} */
-function editing(app) {
+function editCommands(app) {
   const group = "Editing the selected notes";
   const actions = selectedEdits(app);
   const { apply } = actions;
@@ -183,20 +183,20 @@ function editing(app) {
     { keys: ["Alt+ArrowUp", "Alt+ArrowDown"], group, description: "Move by a semitone", run: ({ key }) => move(0, key === "ArrowUp" ? 1 : -1) },
     { keys: ["Alt+Shift+ArrowUp", "Alt+Shift+ArrowDown"], group, description: "Move by an octave", run: ({ key }) => move(0, key === "ArrowUp" ? 12 : -12) },
     { keys: ["Alt+Shift+ArrowLeft", "Alt+Shift+ArrowRight"], group, description: "Shorter, longer by one step", run: ({ key }) => lengthen(key === "ArrowLeft" ? -1 : 1) },
-    { keys: ["<", ">"], group, description: "Louder (opening hairpin), softer", run: ({ key }) => actions.louder(key === "<" ? 8 : -8) },
+    { keys: ["<", ">"], group, description: "Louder (opening hairpin), softer", run: ({ key }) => actions.changeVelocity(key === "<" ? 8 : -8) },
     { keys: ["Q"], group, description: "Quantise the starts to the grid", run: actions.quantise },
     { keys: ["Shift+Q"], group, description: "Quantise: how strictly, with swing, lengths too", run: () => openQuantise(app, actions.quantise) },
-    { keys: ["L"], group, description: "Lock or unlock: no task changes locked notes", run: actions.lock },
-    { keys: ["Delete", "Backspace"], group, description: "Delete", run: actions.erase },
-    { keys: ["Ctrl+C", "Ctrl+X"], group, description: "Copy, cut", run: ({ key }) => { actions.copy(); if (key.toLowerCase() === "x") actions.erase(); } },
+    { keys: ["L"], group, description: "Lock or unlock: no task changes locked notes", run: actions.toggleLock },
+    { keys: ["Delete", "Backspace"], group, description: "Delete", run: actions.deleteNotes },
+    { keys: ["Ctrl+C", "Ctrl+X"], group, description: "Copy, cut", run: ({ key }) => { actions.copy(); if (key.toLowerCase() === "x") actions.deleteNotes(); } },
     { keys: ["Ctrl+V"], group, description: "Paste at the cursor", run: actions.paste },
     { keys: ["Ctrl+D"], group, description: "Repeat right after", run: () => { actions.copy(); actions.paste(); } },
   ];
 }
 
 /** @param {App} app @returns {Command[]} */
-function looking(app) {
-  const group = "Looking";
+function viewCommands(app) {
+  const group = "View";
   const zoom = (factor) => {
     const { view } = app.roll;
     const x = view.x(app.cursor.time);

@@ -130,7 +130,7 @@ export function openTable(app) {
   function row(note) {
     const box = h("input", {
       type: "checkbox", checked: selection.notes.has(note.id), "aria-label": `Select ${pitchWords(note.pitch)}, ${positionWords(beats, note.start)}`,
-      onchange: () => selection.selectNotes([note.id], "toggle"),
+      onchange: () => selection.toggleNotes([note.id]),
     });
     return h("tr", null, h("td", null, box), h("td", null, positionLabel(beats, note.start)),
       h("td", null, pitchName(note.pitch, key)), h("td", null, count(beats.length(note.start, note.end), "beat")),

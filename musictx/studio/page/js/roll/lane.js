@@ -34,7 +34,7 @@ export class Lane {
     this.select = corner.querySelector("select");
     this.select.onchange = () => { this.parameter = this.select.value; roll.invalidate(); };
     this.shown = loadSetting("lane", innerHeight >= 800);
-    this.#mount();
+    onDrag(canvas, (event) => this.#startDrawing(event));
     app.on("opened", () => { this.parameter = "velocity"; });
     this.#refetch = fetchOnChange(app, "controllers", () => this.shown, (rows) => {
       this.#controllers = rows ?? [];
@@ -82,38 +82,33 @@ export class Lane {
     return freeNotes(app.piece, ids);
   }
 
-  /** Draw velocities by dragging. */
-  #mount() {
-    const { canvas, roll } = this;
+  /** Return the gesture that draws velocities, see onDrag. @param {PointerEvent} event */
+  #startDrawing(event) {
+    const { roll } = this;
     const { app } = roll;
-    onDrag(canvas, (event) => {
-      if (!app.piece || this.parameter !== "velocity") return null;
-      roll.focus();
-      const first = { x: event.offsetX, y: event.offsetY };
-      let last = first;
-      const stroke = (event) => {
-        const at = { x: event.offsetX, y: event.offsetY };
-        if (event.shiftKey) this.#drawn = velocitiesAlong(this.#editable(), roll.view, first, at);
-        else for (const [id, velocity] of velocitiesAlong(this.#editable(), roll.view, last, at)) this.#drawn.set(id, velocity);
-        last = at;
-        roll.invalidate();
-      };
-      const drop = () => {
-        this.#drawn = new Map();
-        roll.invalidate();
-      };
-      stroke(event);
-      return {
-        move: stroke,
-        end: () => {
-          const operation = setVelocities(freeNotes(app.piece, this.#drawn.keys()), this.#drawn);
-          drop();
-          app.change(operation);
-          if (operation) app.announce(operation.label);
-        },
-        cancel: drop,
-      };
-    });
+    if (!app.piece || this.parameter !== "velocity") return null;
+    roll.focus();
+    const first = { x: event.offsetX, y: event.offsetY };
+    let last = first;
+    const move = (event) => {
+      const at = { x: event.offsetX, y: event.offsetY };
+      if (event.shiftKey) this.#drawn = velocitiesAlong(this.#editable(), roll.view, first, at);
+      else for (const [id, velocity] of velocitiesAlong(this.#editable(), roll.view, last, at)) this.#drawn.set(id, velocity);
+      last = at;
+      roll.invalidate();
+    };
+    const cancel = () => {
+      this.#drawn = new Map();
+      roll.invalidate();
+    };
+    const end = () => {
+      const operation = setVelocities(freeNotes(app.piece, this.#drawn.keys()), this.#drawn);
+      cancel();
+      app.change(operation);
+      if (operation) app.announce(operation.label);
+    };
+    move(event);
+    return { move, end, cancel };
   }
 
   /** @param {Note[]} visible */
@@ -183,7 +178,7 @@ export class Lane {
       ctx.globalAlpha = standsOut ? 0.55 : 0.15;
       ctx.fillStyle = ramp(track, i, colours.dark)[9];
       ctx.beginPath();
-      for (const { mark: [, value], left, right } of view.spans(moves)) {
+      for (const { mark: [, value], left, right } of view.spans(/** @type {number[][]} */ (moves))) {
         if (value) ctx.rect(left, heightOf(value), Math.max(right - left, 0.5), HEIGHT - heightOf(value));
       }
       ctx.fill();

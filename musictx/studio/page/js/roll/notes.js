@@ -134,20 +134,15 @@ export function drawGhosts(ctx, pixels, view, ghosts, composed, isComposing, col
 /** Draw dragged notes, and the pitch of the first. @param {Pixels} pixels @param {View} view @param {Note[]} notes */
 export function drawDragged(ctx, pixels, view, notes, colours) {
   fillNotes(ctx, pixels, view, notes, colours.select, 0.75);
-  const first = notes[0];
-  if (first) drawTag(ctx, pitchLabel(first.pitch), view.x(first.start), view.y(first.pitch) - 4, colours.ink, colours["row-white"]);
-}
-
-/** Draw a text in a box. */
-function drawTag(ctx, text, x, y, back, front) {
+  const label = pitchLabel(notes[0].pitch);
+  const [x, y] = [view.x(notes[0].start), view.y(notes[0].pitch)];
+  const top = y < 22 ? y + 18 : y - 18; // of the label: below the note where there is no room above
   ctx.font = `600 11px ${FONT}`;
-  const width = ctx.measureText(text).width + 8;
-  const top = y < 18 ? y + 22 : y - 14;
-  ctx.fillStyle = back;
+  ctx.fillStyle = colours.ink;
   ctx.beginPath();
-  ctx.roundRect(x, top, width, 16, 4);
+  ctx.roundRect(x, top, ctx.measureText(label).width + 8, 16, 4);
   ctx.fill();
-  ctx.fillStyle = front;
+  ctx.fillStyle = colours["row-white"];
   ctx.textBaseline = "middle";
-  ctx.fillText(text, x + 4, top + 8.5);
+  ctx.fillText(label, x + 4, top + 8.5);
 }

@@ -113,7 +113,7 @@ function startGesture(app, roll, at, event, touch) {
   app.moveCursor(app.beats.floor(view.time(at.x), settings.division), view.pitch(at.y));
   if (hit) {
     const { note, part } = hit;
-    if (adds) return { click: () => selection.selectNotes([note.id], "toggle") };
+    if (adds) return { click: () => selection.toggleNotes([note.id]) };
     const isNew = !selection.notes.has(note.id);
     if (isNew) selection.selectNotes([note.id]);
     app.player.audition(note.pitch, note.velocity, note.track);

@@ -29,13 +29,14 @@ export function mountTools(app, bar) {
     app.lastLength = 0;
     app.changeSettings({ division: Number(grid.value) });
   };
-  [0.8, 1.25].forEach((factor, i) => { bar.querySelectorAll(".zoom button")[i].onclick = () => app.roll.zoom(factor); }); // the keys zoom at the cursor
+  find(".zoom-out").onclick = () => app.roll.zoom(0.8); // in the middle; the keys zoom at the cursor
+  find(".zoom-in").onclick = () => app.roll.zoom(1.25);
   mountTiming(app, find(".timing"));
   let mean = 80; // velocity of the selected notes
 
   loudness.addEventListener("input", () => showLoudness(Number(loudness.value)));
   // All notes change by the same amount, so that accents stay.
-  loudness.addEventListener("change", () => selectedEdits(app).louder(Number(loudness.value) - mean));
+  loudness.addEventListener("change", () => selectedEdits(app).changeVelocity(Number(loudness.value) - mean));
 
   function showLoudness(velocity) {
     setRange(loudness, velocity, `${velocity}, ${dynamicLabel(velocity)}`);

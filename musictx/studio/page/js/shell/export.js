@@ -45,8 +45,7 @@ export function exportLink(app, suffix, query, ...children) {
     const download = `${name}${query.take ? ` ${query.take}-${query.proposal}` : ""}.${suffix}`;
     set(link, { download, href: `/api/${session(app.piece.id, "export", download)}?${queryString(query)}` });
   };
-  link.addEventListener("pointerdown", update);
-  link.addEventListener("focus", update);
+  set(link, { onpointerdown: update, onfocus: update });
   update();
   return link;
 }

@@ -57,21 +57,15 @@ export async function leave(app) {
 
 /** Open files that are dropped on the page. @param {App} app @param {HTMLElement} body */
 export function mountDrop(app, body) {
-  const isFile = (event) => event.dataTransfer?.types.includes("Files");
-  const dropping = (on) => body.classList.toggle("dropping", on);
-  body.addEventListener("dragover", (event) => {
-    if (!isFile(event)) return;
+  const onDragOrDrop = (/** @type {DragEvent} */ event) => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();
-    dropping(true);
-  });
-  body.addEventListener("dragleave", (event) => event.relatedTarget || dropping(false)); // out of the window
-  body.addEventListener("drop", (event) => {
-    if (!isFile(event)) return;
-    event.preventDefault();
-    dropping(false);
-    const [file] = event.dataTransfer.files;
-    if (file) openFile(app, file);
-  });
+    body.classList.toggle("dropping", event.type === "dragover");
+    const [file] = event.dataTransfer.files; // undefined before the drop
+    if (event.type === "drop" && file) openFile(app, file);
+  };
+  for (const event of /** @type {const} */ (["dragover", "drop"])) body.addEventListener(event, onDragOrDrop);
+  body.addEventListener("dragleave", (event) => event.relatedTarget || body.classList.remove("dropping")); // out of the window
 }
 
 /** Mount the start screen: open a file, start an empty piece, train a model, examples, earlier pieces. @param {App} app @param {HTMLElement} screen */

@@ -3,12 +3,11 @@
 import { fill, h, icon, set } from "../core/dom.js";
 import { saveSetting, loadSetting } from "../core/storage.js";
 
-const ORDER = ["auto", "light", "dark"];
 const WORDS = { auto: "as the system", light: "light", dark: "dark" };
 const system = matchMedia("(prefers-color-scheme: dark)");
 
 let theme = loadSetting("theme", "auto");
-if (!ORDER.includes(theme)) theme = "auto";
+if (!(theme in WORDS)) theme = "auto";
 document.documentElement.dataset.theme = theme;
 
 /** Is the current theme dark? */
@@ -29,7 +28,7 @@ export function themeButton(app) {
 
 /** @param {App} app */
 export function nextTheme(app) {
-  theme = ORDER[(ORDER.indexOf(theme) + 1) % ORDER.length];
+  theme = { auto: "light", light: "dark", dark: "auto" }[theme];
   saveSetting("theme", theme);
   document.documentElement.dataset.theme = theme;
   app.changeSettings({});

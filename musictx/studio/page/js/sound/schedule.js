@@ -9,12 +9,10 @@ export const METRONOME = 0; // the channel of the clicks; tracks follow
 const [BAR_CLICK, BEAT_CLICK] = [76, 77]; // woodblocks
 const CLICK_SECONDS = 0.05;
 
-/** Return a map from track id to channel. */
-export function channelsOf(/** @type {{id: number}[]} */ tracks) {
-  return new Map(tracks.map((track, i) => [track.id, i + 1]));
-}
+/** Return the channel of each track, by id. @param {{id: number}[]} tracks */
+export const channelsOf = (tracks) => new Map(tracks.map((track, i) => [track.id, METRONOME + 1 + i]));
 
-/** Sort notes by start. A note ends at the latest when the same pitch of its track starts again; doubled notes are merged. */
+/** Return notes as they are played, by start. A note ends at the latest when the same pitch of its track starts again; doubled notes are merged. */
 export function prepareNotes(/** @type {Iterable<Ghost>} */ notes) {
   const sorted = [...notes].sort((a, b) => a.start - b.start || a.pitch - b.pitch);
   const last = new Map();

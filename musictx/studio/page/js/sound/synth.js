@@ -13,6 +13,7 @@ export async function createSynth(context) {
   const node = new AudioWorkletNode(context, "musictx-synth", {
     numberOfInputs: 0, numberOfOutputs: 1, outputChannelCount: [2],
   });
+  let count = 0; // of requests to the worklet
   const waiting = new Map(); // number of a request to the worklet -> function that receives the reply
   node.port.onmessage = ({ data: reply }) => {
     waiting.get(reply.id)(reply);
@@ -24,7 +25,6 @@ export async function createSynth(context) {
     node.onprocessorerror = () => reject(new Error("the synthesiser failed"));
     node.port.postMessage({ ...message, id }, transfer);
   });
-  let count = 0;
   const font = await fetched;
   await request({ type: "load", font }, [font]);
 
