@@ -5,11 +5,7 @@ export class ServerError extends Error {
   constructor(message, status) {
     super(message);
     this.status = status;
-  }
-
-  /** Did the connection fail? Then a retry may help. */
-  get lost() {
-    return this.status === 0;
+    this.lost = status === 0; // the connection failed, so a retry may help
   }
 }
 

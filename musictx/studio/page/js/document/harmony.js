@@ -24,7 +24,8 @@ export function setText(piece, kind, time, text, symbol = text) {
   const all = /** @type {any[]} */ (chord ? piece.chords : piece.sections);
   const others = all.filter(([start]) => Math.abs(start - time) > NEAR);
   if (!text && others.length === all.length) return null;
-  const texts = [...others, ...(text ? [chord ? [time, text, symbol] : [time, text]] : [])].sort((a, b) => a[0] - b[0]);
+  if (text) others.push(chord ? [time, text, symbol] : [time, text]);
+  const texts = others.sort((a, b) => a[0] - b[0]);
   return writeMarkers(text ? `${kind} ${symbol}` : `${kind} removed`, chord ? texts : piece.chords, chord ? piece.sections : texts);
 }
 

@@ -191,21 +191,21 @@ export function barsIn({ begin, end }, beats) {
  * @param {number[]} choice  for each bar 0 or 1, the index of its proposal @returns {Operation | null}
  */
 export function mixProposals(piece, take, proposals, bars, choice) {
-  const barAt = (time) => Math.max(0, bars.findLastIndex((bar) => bar.begin <= time + 0.05));
+  const barIndex = (time) => Math.max(0, bars.findLastIndex((bar) => bar.begin <= time + 0.05));
   const removed = proposals.map((proposal) => exchangedNotes(piece, take, proposal).removed);
-  const remove = [...piece.notes.values()].filter((note) => removed[choice[barAt(note.start)]].has(note.id)).map((note) => note.id);
+  const remove = [...piece.notes.values()].filter((note) => removed[choice[barIndex(note.start)]].has(note.id)).map((note) => note.id);
   const tracks = [...piece.tracks];
   /** @type {Note[]} */
   const add = [];
   proposals.forEach((proposal, index) => {
-    const notes = proposal.notes.filter((note) => choice[barAt(note.start)] === index);
+    const notes = proposal.notes.filter((note) => choice[barIndex(note.start)] === index);
     const trackIds = new Map(piece.tracks.map(({ id }) => [id, id])); // track of the proposal -> track of the piece
     for (const track of proposal.tracks) if (notes.some((note) => note.track === track.id)) trackIds.set(track.id, newTrack(tracks, piece.tracks.length, track));
     for (const { start, end, pitch, velocity, track: source } of notes) {
       const track = trackIds.get(source);
       if (track === undefined) continue;
       // A note ends where the other proposal's bars begin.
-      const cut = bars.find((bar, i) => i > barAt(start) && choice[i] !== index)?.begin ?? Infinity;
+      const cut = bars.find((bar, i) => i > barIndex(start) && choice[i] !== index)?.begin ?? Infinity;
       add.push({ id: piece.next_id + add.length, start, end: (end ?? start) > cut ? Math.max(cut, start + 0.01) : end ?? start, pitch, velocity, track });
     }
   });

@@ -7,19 +7,19 @@ import { count, when } from "../document/words.js";
 
 /** @param {App} app @param {HTMLElement} panel */
 export function mountHistory(app, panel) {
-  const [none, list] = /** @type {HTMLElement[]} */ ([...panel.children]);
+  const [hint, list] = /** @type {HTMLElement[]} */ ([...panel.children]);
 
   /** Make the row of a take. @param {Take} take */
   function entry({ id, label, made, command }) {
     const remarks = h("small");
-    const kept = h("small.accepted");
+    const acceptedLine = h("small.accepted");
     const stop = h("button.small", { onclick: () => app.attempt(remove(session(app.piece.id, "takes", String(id)))) }, "Stop");
     const show = h("button.small", { onclick: () => app.show(id, accepted(app.takes.get(id))[0] ?? 1) });
     const again = h("button.small.quiet", { title: "Restores these settings, with this seed, in the panel", onclick: () => app.emit("restore", app.takes.get(id)) }, icon("again"), "Restore settings");
     const copy = h("button.icon.small", {
       title: "Copy the command", "aria-label": `Copy the command of take ${id}`, onclick: () => copyText(app, command),
     }, icon("copy"));
-    const element = h("li.take", null, h("div.take-head", null, h("b", null, label), h("small", null, when(made))), remarks, kept,
+    const element = h("li.take", null, h("div.take-head", null, h("b", null, label), h("small", null, when(made))), remarks, acceptedLine,
       command && h("div.command", null, h("code", { tabIndex: 0 }, command), copy),
       command?.includes("PATH/TO/") && h("p.hint", null, "Replace PATH/TO/ by the folder that contains the model. The page cannot see the folders of your machine."),
       h("div.buttons", null, show, again, stop));
@@ -27,10 +27,10 @@ export function mountHistory(app, panel) {
     /** @param {Take} take */
     function update(take) {
       const numbers = accepted(take);
-      const stars = (app.piece?.favourites ?? []).filter(([takeId]) => takeId === id).map(([, number]) => number);
-      remarks.textContent = stateSummary(take) + (stars.length ? ` · favourite ${stars.join(", ")}` : "");
-      fill(kept, icon("check"), `proposal ${numbers.join(", ")} accepted`);
-      kept.hidden = !numbers.length;
+      const favourites = (app.piece?.favourites ?? []).filter(([takeId]) => takeId === id).map(([, number]) => number);
+      remarks.textContent = stateSummary(take) + (favourites.length ? ` · favourite ${favourites.join(", ")}` : "");
+      fill(acceptedLine, icon("check"), `proposal ${numbers.join(", ")} accepted`);
+      acceptedLine.hidden = !numbers.length;
       show.textContent = `Show ${count(take.proposals.length, "proposal")}`;
       show.disabled = !take.proposals.some((proposal) => proposal.notes.length);
       stop.hidden = !isRunning(take);
@@ -46,7 +46,7 @@ export function mountHistory(app, panel) {
   function refresh() {
     if (!panel.clientWidth) return;
     const takes = app.takes.list;
-    none.hidden = takes.length > 0;
+    hint.hidden = takes.length > 0;
     syncRows(list, takes, (take) => `${app.piece?.id} ${take.id}`, entry);
   }
 

@@ -4,9 +4,9 @@ import { h } from "../core/dom.js";
 import { clamp } from "../core/numbers.js";
 import { isDark } from "../shell/theme.js";
 
-/** Hues (of oklch) that differ from their neighbours and from the gold of proposals. */
+/** Hues of oklch() for the tracks: each differs from its neighbours and from the gold of proposals. */
 const HUES = [255, 25, 165, 310, 215, 350, 135, 285];
-const LEVELS = 16;
+const LEVELS = 16; // of velocity
 /** Lightness and chroma of the softest and the loudest note. */
 const LIGHT = { soft: [0.8, 0.07], loud: [0.47, 0.19] };
 const DARK = { soft: [0.46, 0.07], loud: [0.83, 0.15] };

@@ -40,8 +40,7 @@ export function fillNotes(ctx, pixels, view, notes, colour, alpha = 1) {
   pixels.setColour(colour, alpha);
   ctx.beginPath();
   for (const note of notes) {
-    const x = leftOf(view, note);
-    const width = widthOf(view, note);
+    const { x, width } = sidesOf(view, note);
     const y = view.y(note.pitch);
     if (width < MIN_ROUND || height < 6) pixels.fillRect(x, y, width, height);
     else ctx.roundRect(x, y, width, height, Math.min(3, height / 3));
@@ -58,8 +57,7 @@ export function outlineNotes(ctx, pixels, view, notes, colour, lineWidth, grow) 
   pixels.setColour(colour);
   ctx.beginPath();
   for (const note of notes) {
-    const x = leftOf(view, note);
-    const width = widthOf(view, note);
+    const { x, width } = sidesOf(view, note);
     const box = /** @type {[number, number, number, number]} */ ([x - grow, view.y(note.pitch) - grow, width + 2 * grow, height]);
     if (width < MIN_ROUND || height < 6) pixels.strokeRect(...box);
     else ctx.roundRect(...box, 3);
@@ -69,12 +67,11 @@ export function outlineNotes(ctx, pixels, view, notes, colour, lineWidth, grow) 
   ctx.stroke();
 }
 
-const leftOf = (view, note) => Math.max(view.x(note.start), -8);
-
-/** Return the width of a note, one pixel less than its length, so that repeated notes are separate. */
-function widthOf(view, note) {
-  const long = Math.min(view.x(note.end), view.width + 8) - leftOf(view, note);
-  return Math.max(MIN_SIZE, long > 5 ? long - 1 : long);
+/** Return the left edge and the width of a note, a pixel less than its length, so that repeated notes are separate. @param {View} view @param {Extent} note */
+function sidesOf(view, note) {
+  const x = Math.max(view.x(note.start), -8);
+  const length = Math.min(view.x(note.end), view.width + 8) - x;
+  return { x, width: Math.max(MIN_SIZE, length > 5 ? length - 1 : length) };
 }
 
 /** Outline selected notes. @param {Pixels} pixels @param {View} view @param {Note[]} notes */

@@ -19,9 +19,9 @@ export class Overview {
     onDrag(this.canvas, (event) => {
       const { view } = roll;
       const at = this.#time(event);
-      const grip = at >= view.left && at <= view.right ? at - view.left : (view.right - view.left) / 2;
+      const offset = at >= view.left && at <= view.right ? at - view.left : (view.right - view.left) / 2;
       const scroll = (now) => {
-        view.left = this.#time(now) - grip;
+        view.left = this.#time(now) - offset;
         view.bound();
         roll.stopFollowing();
       };

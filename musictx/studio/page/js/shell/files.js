@@ -13,11 +13,11 @@ const RETRY_DELAY = 2000; // milliseconds
 
 let opening = false; // ignores a second click before the answer
 
-/** @param {App} app @param {string} query @param {Blob} [body] */
-async function open(app, query, body) {
+/** Open a new session. @param {App} app @param {Record<string, string>} query  its name, and an example @param {Blob} [file] */
+async function open(app, query, file) {
   if (opening) return;
   opening = true;
-  const document = await app.attempt(post(`sessions?${query}`, body));
+  const document = await app.attempt(post(`sessions?${new URLSearchParams(query)}`, file));
   opening = false;
   if (!document) return;
   await app.mirror.settled();
@@ -27,15 +27,14 @@ async function open(app, query, body) {
 /** Open a file as a new session. @param {App} app @param {File} file */
 function openFile(app, file) {
   if (!file.size) return app.showError(`${file.name} is empty.`); // the server would make an empty piece
-  const name = file.name.replace(/\.[^.]*$/, "");
-  open(app, new URLSearchParams({ name }).toString(), file);
+  open(app, { name: file.name.replace(/\.[^.]*$/, "") }, file);
 }
 
 /** @param {App} app */
-export const openEmpty = (app) => open(app, "name=Untitled");
+export const openEmpty = (app) => open(app, { name: "Untitled" });
 
 /** @param {App} app @param {string} example */
-export const openExample = (app, example) => open(app, new URLSearchParams({ name: title(example), example }).toString());
+export const openExample = (app, example) => open(app, { name: title(example), example });
 
 /** Open a file that the user chooses. @param {App} app */
 export function chooseFile(app) {
