@@ -124,7 +124,7 @@ test("a fermata stands over the upper voice of each staff, where it is", () => {
 
 test("only the first bars of a long piece are written", () => {
   const piece = made(Array.from({ length: 32 }, (_, i) => [i, i + 1, 60 + (i >> 2), i % 2]), { names: ["a", "b"] });
-  const { abc, bars } = toAbc(piece, { most: 3 });
+  const { abc, bars } = toAbc(piece, { maxBars: 3 });
   assert.equal(bars, 8);
   assert.deepEqual(played(abc).map(([pitch]) => pitch), [0, 1, 2].flatMap((bar) => Array(4).fill(60 + bar)));
   assert.equal(toAbc(made([])).abc, "");

@@ -20,8 +20,8 @@ export function mountInput(app, player, find) {
       if (!app.inputTrack) return;
       player.key(app.inputTrack.id, pitch, velocity);
       if (!recording) return;
-      if (velocity) recording.on(player.at(time), pitch, velocity);
-      else recording.off(player.at(time), pitch);
+      if (velocity) recording.noteOn(player.at(time), pitch, velocity);
+      else recording.noteOff(player.at(time), pitch);
     },
     onSustain(down, time) {
       if (!app.inputTrack) return;

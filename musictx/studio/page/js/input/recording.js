@@ -16,13 +16,13 @@ export class Recording {
     this.pressed = new Set(); // pitches; other notes that sound are held by the pedal
   }
 
-  on(time, pitch, velocity) {
+  noteOn(time, pitch, velocity) {
     this.#finish(time, (note) => note.pitch === pitch);
     this.pressed.add(pitch);
     this.notes.push({ start: Math.max(time, this.from), end: null, pitch, velocity, track: this.track });
   }
 
-  off(time, pitch) {
+  noteOff(time, pitch) {
     this.pressed.delete(pitch);
     if (!this.sustained) this.#finish(time, (note) => note.pitch === pitch);
   }

@@ -9,10 +9,10 @@ import { toAbc } from "./abc.js";
 
 const ABCJS = new URL("../../vendor/abcjs/abcjs.min.js", import.meta.url);
 const BAR_WIDTH = 230; // approximate pixels
-const MOST_BARS = 400; // more would take too long to draw
+const MAX_BARS = 400; // more would take too long to draw
 const PRINT_WIDTH = 690; // pixels between the margins of A4 and Letter
 const PRINT_BARS = 4; // at most in a printed line
-const CROWDED = 14; // note starts in a bar of which a line has only two
+const DENSE = 14; // note starts in a bar; a line has two such bars, and more of others
 
 /** Load abcjs, a classic script that sets a global. */
 let loading = null;
@@ -76,9 +76,9 @@ export function mountNotation(app, view, frame, button) {
   function draw(library) {
     const { piece } = app;
     const width = Math.max(300, view.clientWidth - 72);
-    const { abc, marks: written, onGrid, bars } = toAbc(piece, { barsPerLine: Math.max(1, Math.round(width / BAR_WIDTH)), most: MOST_BARS });
+    const { abc, marks: written, onGrid, bars } = toAbc(piece, { barsPerLine: Math.max(1, Math.round(width / BAR_WIDTH)), maxBars: MAX_BARS });
     marks = written;
-    const first = bars > MOST_BARS ? `The first ${MOST_BARS} bars. ` : "";
+    const first = bars > MAX_BARS ? `The first ${MAX_BARS} bars. ` : "";
     remark.textContent = abc ? first + remarksOf(piece, onGrid) : "There are no notes to write.";
     const [tune] = withoutStyles(() => library.renderAbc(sheet, abc || "X:1\nK:C\n", {
       staffwidth: width, add_classes: true, paddingleft: 8, paddingright: 8, foregroundColor: "currentColor",
@@ -169,7 +169,7 @@ function mountPrint(app) {
     under.textContent = [piece.composer, `♩ = ${Math.round(tempo)}`, key && keyWords(...key)].filter(Boolean).join("  ·  ");
     const bars = Math.max(1, app.beats.bar(piece.duration).number);
     const startsPerBar = new Set([...piece.notes.values()].map((note) => Math.round(note.start * 50))).size / bars;
-    const { abc, onGrid } = toAbc(piece, { barsPerLine: Math.max(1, Math.min(PRINT_BARS, Math.round((2 * CROWDED) / Math.max(1, startsPerBar)))) });
+    const { abc, onGrid } = toAbc(piece, { barsPerLine: Math.max(1, Math.min(PRINT_BARS, Math.round((2 * DENSE) / Math.max(1, startsPerBar)))) });
     remark.textContent = remarksOf(piece, onGrid);
     fill(sheet);
     withoutStyles(() => library.renderAbc(sheet, abc || "X:1\nK:C\n", { staffwidth: PRINT_WIDTH, add_classes: true, paddingleft: 0, paddingright: 0, paddingtop: 6, paddingbottom: 6 }));

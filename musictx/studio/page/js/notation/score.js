@@ -17,8 +17,8 @@ const TOLERANCE = 0.06; // quarters by which a note that is on the grid may miss
 
 /** Return the bars of a piece up to its last note. @param {Piece} piece @returns {Bar[]} */
 export function barsOf({ beats, meters, keys, duration }) {
-  const valueAt = (/** @type {any[][]} */ marks, time, /** @type {any} */ otherwise) =>
-    marks.findLast(([start]) => start <= time + 1e-6)?.slice(1) ?? otherwise;
+  const valueAt = (/** @type {any[][]} */ marks, time, /** @type {any} */ fallback) =>
+    marks.findLast(([start]) => start <= time + 1e-6)?.slice(1) ?? fallback;
   const bars = [];
   let tick = 0;
   for (let i = 0; i < beats.length;) {
@@ -82,20 +82,20 @@ export function quantiseForNotation(notes, piece) {
   const quantised = played.map((note) => {
     const start = snap(note.start);
     const n = parts.get(Math.floor(start / QUARTER)) ?? steps;
-    return { ...note, start, end: Math.max(snap(note.end), start + QUARTER / n), isLoose: distance(note.end, n) > TOLERANCE };
+    return { ...note, start, end: Math.max(snap(note.end), start + QUARTER / n), endsOffGrid: distance(note.end, n) > TOLERANCE };
   });
   const off = played.filter(({ start }) => distance(start, steps) > 0.7 * TOLERANCE && distance(start, 3) > 0.7 * TOLERANCE).length;
   return { notes: closeGaps(quantised), onGrid: played.length ? 1 - off / played.length : 1 };
 }
 
-/** Extend notes that were released a little early to the next note of their track, so that no short rests are written. */
+/** Extend notes that end off the grid shortly before the next note of their track up to that note, so that no short rests are written. */
 function closeGaps(notes) {
   const starts = new Map();
   for (const { track, start } of notes) append(starts, track, start);
   for (const times of starts.values()) times.sort((a, b) => a - b);
-  return notes.map(({ isLoose, ...note }) => {
+  return notes.map(({ endsOffGrid, ...note }) => {
     const times = starts.get(note.track);
-    const next = isLoose ? times[lowerBound(times, note.end)] : Infinity;
+    const next = endsOffGrid ? times[lowerBound(times, note.end)] : Infinity;
     return next - note.end <= QUARTER / 4 ? { ...note, end: next } : note;
   });
 }
@@ -112,10 +112,10 @@ function append(lists, key, value) {
  */
 export function partsOf(notes, tracks) {
   const parts = tracks.filter((track) => !track.drum).map(({ id, name }) => {
-    const own = notes.filter((note) => note.track === id);
-    const voices = voicesOf(own);
+    const trackNotes = notes.filter((note) => note.track === id);
+    const voices = voicesOf(trackNotes);
     const isMelody = voices.length === 1 && voices[0].every((chord) => chord.notes.length === 1);
-    return { name, notes: own, voices, isMelody, meanPitch: own.reduce((sum, note) => sum + note.pitch, 0) / own.length };
+    return { name, notes: trackNotes, voices, isMelody, meanPitch: trackNotes.reduce((sum, note) => sum + note.pitch, 0) / trackNotes.length };
   }).filter((part) => part.notes.length);
   if (parts.length === 4 && parts.every((part, i) => part.isMelody && (i === 0 || part.meanPitch < parts[i - 1].meanPitch))) {
     const [soprano, alto, tenor, bass] = parts.map((part) => part.voices[0]);

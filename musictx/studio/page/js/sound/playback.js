@@ -69,7 +69,7 @@ export class Playback {
     const composed = options.composedUntil?.() ?? Infinity;
     const time = player.output.context.currentTime;
     const until = time + (document.hidden ? HIDDEN_LOOKAHEAD : LOOKAHEAD);
-    const windows = transport.take(until, Math.min(composed, transport.loop ? Infinity : options.end ?? Infinity));
+    const windows = transport.nextWindows(until, Math.min(composed, transport.loop ? Infinity : options.end ?? Infinity));
     this.synth.send(windows.flatMap((window) => this.#eventsIn(window, music)));
     const position = transport.at(time);
     const waits = composed < Infinity && position >= composed - 0.02;
@@ -99,7 +99,7 @@ export class Playback {
     }
   }
 
-  /** Return the events of a window of the transport. @param {ReturnType<Transport["take"]>[number]} window @param {Music} music */
+  /** Return the events of a window of the transport. @param {ReturnType<Transport["nextWindows"]>[number]} window @param {Music} music */
   #eventsIn({ from, to, offset, stop }, { pedals = [], beats = [] }) {
     const { channels, transport, options, player } = this;
     const events = [

@@ -98,7 +98,7 @@ export function clickEvents(/** @type {number[][]} */ beats, from, to) {
 }
 
 /**
- * The schedule of a playback, which repeats the loop if there is one. `take` returns consecutive windows of the document,
+ * The schedule of a playback, which repeats the loop if there is one. `nextWindows` returns consecutive windows of the document,
  * each with the offset from document time to audio time.
  */
 export class Transport {
@@ -107,21 +107,21 @@ export class Transport {
     this.loop = loop && loop[1] - loop[0] > 0.05 ? loop : null;
     /** @type {{from: number, when: number}[]} in order: the start, then a stretch for each jump of the loop */
     this.stretches = [{ from, when }];
-    this.taken = from; // end of the last window, in time of the document
+    this.scheduled = from; // end of the last window, in time of the document
   }
 
   /** Return the windows up to the audio time `until`, at most up to the document time `limit`. */
-  take(until, limit = Infinity) {
+  nextWindows(until, limit = Infinity) {
     const windows = [];
     for (;;) {
       const { from, when } = this.stretches.at(-1);
-      const end = this.loop && this.taken < this.loop[1] ? this.loop[1] : Infinity;
-      const to = Math.min(from + until - when, end, Math.max(limit, this.taken));
-      if (to > this.taken) windows.push({ from: this.taken, to, offset: when - from, stop: end });
-      this.taken = Math.max(this.taken, to);
-      if (this.taken < end) return windows;
+      const end = this.loop && this.scheduled < this.loop[1] ? this.loop[1] : Infinity;
+      const to = Math.min(from + until - when, end, Math.max(limit, this.scheduled));
+      if (to > this.scheduled) windows.push({ from: this.scheduled, to, offset: when - from, stop: end });
+      this.scheduled = Math.max(this.scheduled, to);
+      if (this.scheduled < end) return windows;
       this.stretches.push({ from: this.loop[0], when: when + end - from });
-      this.taken = this.loop[0];
+      this.scheduled = this.loop[0];
       if (this.stretches.length > 64) this.stretches.shift();
     }
   }
@@ -129,7 +129,7 @@ export class Transport {
   /** Wait at a document time, to continue at the audio time `when`. */
   hold(moment, when) {
     this.stretches = [{ from: moment, when }];
-    this.taken = Math.max(this.taken, moment);
+    this.scheduled = Math.max(this.scheduled, moment);
   }
 
   /** Return the document time that sounds at an audio time. */
