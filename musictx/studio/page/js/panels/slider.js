@@ -16,11 +16,11 @@ import { fill, h, iconButton, setRange } from "../core/dom.js";
  * @property {(value: number | null) => void} onchange
  */
 
-let made = 0;
+let sliderCount = 0; // for unique ids
 
 /** @param {SliderOptions} options @returns {HTMLElement} */
 export function slider({ label, sentence, low, high, step, value, words, free, marks = {}, onchange }) {
-  const id = `slider-${++made}`;
+  const id = `slider-${++sliderCount}`;
   const input = h(`input#${id}`, {
     type: "range", min: low, max: high, step,
     oninput: () => change(Number(input.value)),

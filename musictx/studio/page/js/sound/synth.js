@@ -5,9 +5,9 @@ const FONT = new URL("../../sound/musictx.sf3", import.meta.url);
 
 /** Load the synthesiser and the sound font, both from this server. @param {BaseAudioContext} context */
 export async function createSynth(context) {
-  const fetched = fetch(FONT).then((answer) => {
-    if (!answer.ok) throw new Error(`the sound font: ${answer.status}`);
-    return answer.arrayBuffer();
+  const fontRequest = fetch(FONT).then((response) => {
+    if (!response.ok) throw new Error(`the sound font: ${response.status}`);
+    return response.arrayBuffer();
   });
   await context.audioWorklet.addModule(WORKLET);
   const node = new AudioWorkletNode(context, "musictx-synth", {
@@ -25,7 +25,7 @@ export async function createSynth(context) {
     node.onprocessorerror = () => reject(new Error("the synthesiser failed"));
     node.port.postMessage({ ...message, id }, transfer);
   });
-  const font = await fetched;
+  const font = await fontRequest;
   await request({ type: "load", font }, [font]);
 
   const ready = new Map(); // instrument -> promise
