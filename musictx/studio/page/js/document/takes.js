@@ -144,12 +144,11 @@ export class Takes extends Emitter {
 
   /** Add the events of notes that have just been composed. */
   addEvents({ take: id, proposal: number, events }) {
-    const take = this.#takes.get(id);
-    if (!take) return;
     const proposal = this.proposal(id, number);
+    if (!proposal) return;
     applyNoteEvents(proposal.notes, events);
     proposal.version = (proposal.version ?? 0) + 1;
-    this.emit("notes", { take, proposal, events });
+    this.emit("notes", { take: this.get(id), proposal, events });
   }
 
   /** Replace a proposal that was being composed by the finished one. */

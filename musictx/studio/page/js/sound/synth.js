@@ -10,9 +10,7 @@ export async function createSynth(context) {
     return response.arrayBuffer();
   });
   await context.audioWorklet.addModule(WORKLET);
-  const node = new AudioWorkletNode(context, "musictx-synth", {
-    numberOfInputs: 0, numberOfOutputs: 1, outputChannelCount: [2],
-  });
+  const node = new AudioWorkletNode(context, "musictx-synth", { numberOfInputs: 0, numberOfOutputs: 1, outputChannelCount: [2] });
   let count = 0; // of requests to the worklet
   const waiting = new Map(); // number of a request to the worklet -> function that receives the reply
   node.port.onmessage = ({ data: reply }) => {
