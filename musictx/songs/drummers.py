@@ -8,6 +8,7 @@ silence before it, are added to the logits of the model.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
@@ -70,7 +71,7 @@ class Drummer:
     weight  the factor of all log-probabilities
     drums   (n,) the drums of the vocabulary, as MIDI numbers in ascending order
     fill    (K, S) replaces ``rates`` in the last bar of a section, from the first hit of the fill
-            on; the next section then begins with a kick and a crash cymbal
+            on, if it has any; the next section then begins with a kick and a crash cymbal
 
     closing, opening  this drummer in the last and the first bar of a section
     """
@@ -83,7 +84,7 @@ class Drummer:
         if fill is not None:
             opening = rates.copy()
             opening[[KICK, CRASH], 0] = 1.0  # certain, whatever the model prefers
-            begin = int(fill.any(0).argmax())
+            begin = next(iter(np.flatnonzero(fill.any(0))), self.steps)
             closing = np.concatenate([rates[:, :begin], fill[:, begin:]], axis=1)
             self.closing = Drummer(closing, STYLE_WEIGHT, drums)
             self.opening = Drummer(opening, STYLE_WEIGHT, drums)
@@ -168,8 +169,9 @@ def choose_drummers(
         )
     drums = bundle.tokenizer.vocabulary.values_in("drum")
     weight = 1.0 if style is None else STYLE_WEIGHT
-    fills: list[np.ndarray | None] = [*map(from_text, drummers.get(FILLS, ()))]
+    grooves = [*map(from_text, drummers.get(style or USUAL, ()))]
+    fills: list[np.ndarray | None] = [*map(from_text, drummers.get(FILLS, ()))] or [None]
+    grooves *= math.ceil(len(fills) / max(len(grooves), 1))  # so that every fill is played
     return [
-        Drummer(from_text(text), weight, drums, fill)
-        for text, fill in zip(drummers.get(style or USUAL, ()), itertools.cycle(fills or [None]))
+        Drummer(rates, weight, drums, fill) for rates, fill in zip(grooves, itertools.cycle(fills))
     ]
