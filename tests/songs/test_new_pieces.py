@@ -233,6 +233,9 @@ def test_progress_counts_the_tokens_and_seconds_of_each_piece(song):
     ends = [part[-1] for part in np.split(seconds, begins)]
     lengths = np.array([piece.seconds for piece in pieces])
     assert ((lengths / 2 < ends) & (ends <= lengths + 1e-6)).all(), "each ends in its second bar"
+    slow = together(line(60, 62, 64, 65, every=1.0), bpm=60.0)
+    musictx.generate(song, primer=slow, bars=2, seed=3, progress=report, end="cut")
+    assert 4.0 < steps[-1][1] <= 8.0 + 1e-6, "the seconds of a continuation are those of the file"
 
 
 def test_new_pieces_begin_on_their_first_beat(song):
