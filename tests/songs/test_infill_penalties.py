@@ -344,6 +344,8 @@ def test_the_drummers_of_song_keep_a_beat(song):
     played, also those beyond the number of drummers."""
     card = song.card["drummers"]
     players = drummers.choose_drummers(song, {"drums": DRUMS}, None, Score())
+    (few, *_) = drummers.choose_drummers(song, {"drums": DRUMS}, None, Score(), 2.0)
+    assert few.log_prob_silence(0, [])[-1] > 0.5 * players[0].log_prob_silence(0, [])[-1]
     bars = {tuple(player.closing.log_prob_silence(48, [])[48:].tolist()) for player in players}
     assert len(bars) >= len(card[drummers.FILLS]) > len(card[drummers.USUAL])
     for style, texts in card.items():
