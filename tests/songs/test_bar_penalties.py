@@ -194,6 +194,7 @@ rows_of_a_bar = st.lists(
 )
 def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, values, is_asked):
     """Bars have 48 steps, two seconds. ``count`` ids of a copy of the last note are written."""
+    given |= not is_asked
     targets = dict(zip(("density", "polyphony", "register", "loudness"), values))
     density, polyphony, register, loudness = values
     bars, ids, notes = [sorted(bar) for bar in bars], [], []
@@ -210,13 +211,11 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
     recent = [note for note in notes if note[0] / 48 > now / 48 - span - 1e-6]
     pitched = [pitch for _, part, pitch in recent if part != DRUMS]
     at_once = len(pitched) * length / 48 / span
-    crowd, excess, rate = 0.0, 0.0, len(recent) / span
+    dense = REQUESTED_GAIN * (len(recent) / span - density)
+    excess, dense, crowd = max(dense, 0.0), min(dense, 0.0), 0.0  # excess: chords get thinner
     if is_asked:
-        crowd = constants.CROWD_GAIN * np.log2(max(at_once, 0.5) / polyphony)
-        dense = constants.CROWD_GAIN * np.log2(max(rate, 0.5) / density)
-    else:
-        given, dense = True, min(REQUESTED_GAIN * (rate - density), 0.0)
-        excess = max(REQUESTED_GAIN * (rate - density), 0.0)  # chords get thinner
+        levels = np.array([len(recent) / span, at_once])
+        dense, crowd = constants.CROWD_GAIN * np.log2(levels.clip(0.5) / values[:2])
     wanted = np.zeros(BARS.size)
     if count == 0:
         for place in range(*TABLE.range("place")):
@@ -242,12 +241,11 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
             share = len(recent) / max(len(recent), FEWEST_NOTES)
             above = LOUDNESS_GAIN * share * (first - loudness) / 10 * (velocity - loudness) / 10
             wanted[TABLE.id("velocity", number)] = above
-    usual = (None, None) if is_asked else (targets.pop("density"), targets.pop("polyphony"))
+    usual = () if is_asked else (targets.pop("density"), targets.pop("polyphony"))
     if not is_asked and count < 2 and bars[-1]:
         part_token = TABLE.id("drums") if part == DRUMS else TABLE.id("program", part)
         wanted[part_token if count else TABLE.id("place", last)] += excess
-    steering = Steering(None, targets, None, *usual)
-    feed = partial(bar_feedback, steering=steering, has_chords=True)
+    feed = partial(bar_feedback, steering=Steering(None, targets, None, *usual), has_chords=True)
     np.testing.assert_allclose(nats(feed, BARS.grammar(ids), given=given), wanted, atol=1e-9)
     assert not nats(partial(feed, steering=Steering()), BARS.grammar(ids)).any()
 

@@ -200,8 +200,7 @@ def test_new_parts_have_the_usual_polyphony_at_most_one_note_a_voice(songs, add,
 def test_the_density_of_added_parts_does_not_count_given_notes(songs):
     """If it did, the new parts would fall silent. The weights of the model are random."""
     music = tracks((73, 72, 8), (0, 48, 4))  # six notes a second
-    counts = []
-    for density in (0.5, 6.0):
-        options = {"add": "bass,strings", "density": density, "samples": 3}
-        counts.append(sum(sample.notes for sample in musictx.accompany(music, songs, **options)))
-    assert 0 < counts[0] <= 1.5 * 3 * 8 < 3 * 8 * 4 <= counts[1]
+    options = {"add": "bass,strings", "samples": 3}
+    made = [musictx.accompany(music, songs, density=n, **options) for n in (0.5, 6.0)]
+    few, many = (sum(sample.notes for sample in samples) for samples in made)
+    assert 0 < few <= 1.5 * 3 * 8 < 3 * 8 * 4 <= many
