@@ -202,8 +202,8 @@ class Continuation(Region):
 
     @property
     def seconds(self) -> float:
-        """The length of the new music so far, in seconds of the ids."""
-        return max(self.row.state.seconds - self.primer.seconds, 0.0)
+        """The length of the new music so far, in seconds of the piece."""
+        return max(float(self.clock.seconds(self.row.state.seconds)) - self.seam, 0.0)
 
     # ------------------------------------------------------------------------------------ result
 

@@ -213,10 +213,13 @@ def first_free_track(score: Score) -> int:
 
 def with_track_programs(new: np.ndarray, notes: np.ndarray) -> np.ndarray:
     """The notes ``new`` with the programs of their tracks at their starts, taken from the ``notes``
-    (sorted by start) of the same track, for drums from its drums; without these, unchanged."""
+    (sorted by start) of the same track, for drums from its drums or else from all drums; without
+    these, unchanged."""
     new, fields = new.copy(), ["track", "drum"]
     for key in np.unique(new[fields]):
         has_key, existing = new[fields] == key, notes[notes[fields] == key]
+        if key["drum"] and not len(existing):  # drums share a channel, and so a kit
+            existing = notes[notes["drum"]]
         if len(existing):
             new["program"][has_key] = _programs_at(existing, new["start"][has_key])
     return new

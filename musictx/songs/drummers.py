@@ -8,6 +8,7 @@ silence before it, are added to the logits of the model.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
@@ -16,6 +17,7 @@ from musictx.bundle import Bundle
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
 from musictx.sampling.constants import SECTION_BARS
+from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.constants import GREATEST_PROBABILITY, LEAST_PROBABILITY, STYLE_WEIGHT
 from musictx.tokens.stream import STEPS_PER_QUARTER
 
@@ -70,7 +72,7 @@ class Drummer:
     weight  the factor of all log-probabilities
     drums   (n,) the drums of the vocabulary, as MIDI numbers in ascending order
     fill    (K, S) replaces ``rates`` in the last bar of a section, from the first hit of the fill
-            on; the next section then begins with a kick and a crash cymbal
+            on, if it has any; the next section then begins with a kick and a crash cymbal
 
     closing, opening  this drummer in the last and the first bar of a section
     """
@@ -83,7 +85,7 @@ class Drummer:
         if fill is not None:
             opening = rates.copy()
             opening[[KICK, CRASH], 0] = 1.0  # certain, whatever the model prefers
-            begin = int(fill.any(0).argmax())
+            begin = next(iter(np.flatnonzero(fill.any(0))), self.steps)
             closing = np.concatenate([rates[:, :begin], fill[:, begin:]], axis=1)
             self.closing = Drummer(closing, STYLE_WEIGHT, drums)
             self.opening = Drummer(opening, STYLE_WEIGHT, drums)
@@ -143,10 +145,15 @@ def section_begins(first: int, stop: int, section_bars: Collection[int]) -> set[
 
 
 def choose_drummers(
-    bundle: Bundle, named_parts: Mapping[str, int], style: str | None, score: Score
+    bundle: Bundle,
+    named_parts: Mapping[str, int],
+    style: str | None,
+    score: Score,
+    density: float = 0.0,
 ) -> list[Drummer]:
     """The drummers of ``style``, or for ``None`` the usual drummers; empty if drums are not among
-    the ``named_parts`` to compose. Raises ``UserError`` for a style that the model does not have
+    the ``named_parts`` to compose. They hit at most ``density`` drums per second of the ids, apart
+    from fills; 0: any number. Raises ``UserError`` for a style that the model does not have
     or that does not fit the meters of ``score``."""
     drummers = bundle.card.get("drummers") or {}
     styles = [name for name in drummers if name not in (USUAL, FILLS)]
@@ -168,8 +175,12 @@ def choose_drummers(
         )
     drums = bundle.tokenizer.vocabulary.values_in("drum")
     weight = 1.0 if style is None else STYLE_WEIGHT
-    fills: list[np.ndarray | None] = [*map(from_text, drummers.get(FILLS, ()))]
+    grooves = [*map(from_text, drummers.get(style or USUAL, ()))]
+    if density:
+        most = density * QUARTERS * STEPS_PER_QUARTER * STEP_SECONDS  # in a bar
+        grooves = [rates * most / max(rates.sum(), most) for rates in grooves]
+    fills: list[np.ndarray | None] = [*map(from_text, drummers.get(FILLS, ()))] or [None]
+    grooves *= math.ceil(len(fills) / max(len(grooves), 1))  # so that every fill is played
     return [
-        Drummer(from_text(text), weight, drums, fill)
-        for text, fill in zip(drummers.get(style or USUAL, ()), itertools.cycle(fills or [None]))
+        Drummer(rates, weight, drums, fill) for rates, fill in zip(grooves, itertools.cycle(fills))
     ]
