@@ -161,9 +161,9 @@ def closing(
                 above = tones[tones > root + gap] if count > 1 else tones[:0]
                 held = np.append(root, nearest(above, centre, count))
             if track == highest_track:
-                *others, highest = np.sort(held).tolist()
-                above = roots[roots >= max(others, default=0)]
-                held = np.append(others, nearest(above, highest, 1) if len(above) else highest)
+                others, highest = np.sort(held)[:-1], held.max(initial=0)
+                if len(higher := roots[roots >= others.max(initial=0)]):
+                    held = np.append(others, nearest(higher, highest, 1))
         velocity, program = int(notes["velocity"].mean()), int(notes["program"][0])
         rows += [(begin, end, pitch, velocity, program, is_drums, track) for pitch in held.tolist()]
     return np.array(rows, NOTE)
