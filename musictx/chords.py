@@ -166,6 +166,13 @@ class Spelling(NamedTuple):
         return (_SEMITONES[_STEPS.index(letter)] + alter) % 12
 
 
+def spell(pitch: int, lowest: int) -> tuple[str, int]:
+    """Return (letter, alteration) of a pitch, or pitch class, among the twelve notes from
+    ``lowest`` up on the circle of fifths, where C is 0: -1 is F, 1 is G."""
+    fifths = lowest + (pitch * 7 - lowest) % 12
+    return "CGDAEBF"[fifths % 7], (fifths + 1) // 7
+
+
 NO_CHORD = Spelling(NONE, "", 0, "N")
 
 

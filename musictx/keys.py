@@ -94,6 +94,15 @@ def key_of(score: Score) -> tuple[int, bool]:
     return number % 12, number >= 12
 
 
+def key_signatures(score: Score) -> list[tuple[float, int, bool]]:
+    """Return (seconds, sharps, whether it is minor) of the keys of ``score``, or else of the key of
+    :func:`key_of`. Flats are negative sharps. Empty without keys and pitched notes."""
+    if len(score.keys) or not _counts(score).any():
+        return score.keys.tolist()
+    tonic, minor = key_of(score)
+    return [(0.0, (7 * (tonic + 3 * minor) + 5) % 12 - 5, minor)]
+
+
 def scale_consistency(score: Score) -> float:
     """Return the share of notes in :func:`best_scale`: nan if there are none, 1 for one note, 7/12
     if all pitch classes are equally frequent."""

@@ -121,6 +121,23 @@ def test_a_note_over_a_bar_line_is_tied_and_spelt_by_the_key_at_its_start():
     assert ties == [["start"], ["stop"], [], [], [], []]
     spelt = ["".join(note.find("pitch").itertext()).split() for note in pitched]
     assert [*map("".join, spelt)] == ["E-14", "E-14", "G14", "C14", "B-14", "C-14"]
+    accidentals = [note.findtext("accidental") for note in pitched]
+    assert accidentals == [None, None, "sharp", "sharp", None, None]
+
+
+def test_music_without_marks_has_clefs_a_meter_a_key_and_accidentals():
+    melody = [(n, n + 1, p) for n, p in enumerate((62, 64, 66, 67, 69, 71, 73, 74, 65, 65, 66, 66))]
+    bass, drum = (0, 4, 38, 64, 32, False, 1), (0, 4, 46, 64, 0, True, 3)
+    hands = ((0, 1, pitch, 64, 0, False, 2) for pitch in (50, 74))
+    data = w.to_bytes(piece(*melody, bass, *hands, drum))
+    first, *others = parts = ET.fromstring(data).findall("part")
+    signs = [[sign.text for sign in part.iter("sign")] for part in parts]
+    assert signs == [["G"], ["F"], ["G", "F"], ["percussion"]]
+    accidentals = [note.findtext("accidental") for note in first.iter("note")]
+    assert accidentals == [None] * 8 + ["natural", None, "sharp", None]
+    assert others[2].findtext(".//unpitched/display-step") == "G"
+    again = musicxml.read(data)
+    assert (again.keys.tolist(), again.meters.tolist()) == ([(0, 2, False)], [(0, 4, 4)])
 
 
 @pytest.mark.parametrize("bpm", [60.0, 120.0, 200.0])
