@@ -139,7 +139,7 @@ class _MeasureWriter:
     bars      (begin, stop, whether the next meter cuts it short) of each bar, in ticks
     marks     {"key", "time" (meters), "tempo" or "chord": marks}, which all parts share
     fermatas  their ticks
-    words     {tick: syllable} of the syllables that are not yet written under a note
+    words     {tick: elements} of the syllables that are not yet written under a note
     """
 
     def __init__(self, score: Score, last: int) -> None:
@@ -155,7 +155,14 @@ class _MeasureWriter:
             "chord": _by_tick(beats, name_changes(score)),
         }
         self.fermatas = {*ticks(beats, np.array(score.fermatas)).tolist()}
-        self.words = {tick: _printable(text) for tick, (_, text) in _by_tick(beats, score.lyrics)}
+        self.words = {}
+        goes_on = False  # whether the word of the previous syllable goes on
+        for tick, (_, syllable) in _by_tick(beats, score.lyrics):
+            text, was = _printable(syllable), goes_on
+            goes_on = len(text) > 1 and text.endswith("-")
+            syllabic = ("single", "begin", "end", "middle")[goes_on + 2 * was]
+            text = text[:-1] if goes_on else text
+            self.words[tick] = element("syllabic", syllabic), element("text", text)
         self.pickup = beats.pickup
 
     def check(self, start: np.ndarray, end: np.ndarray, parts: int, voices: int) -> None:
@@ -269,7 +276,7 @@ class _MeasureWriter:
                 if notations:
                     note.append(element("notations", *notations))
                 if head and first and begin == chord.start and begin in self.words:
-                    note.append(element("lyric", element("text", self.words.pop(begin))))
+                    note.append(element("lyric", *self.words.pop(begin)))
                 yield begin, element("note", *note)
             begin += length
 

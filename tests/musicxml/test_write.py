@@ -107,6 +107,7 @@ def test_words_fermatas_and_the_pick_up_are_read_back():
         assert (back.title, back.composer) == ("Harbour & <Waltz>", "A. Person")
         assert (back.names, back.fermatas, back.lyrics) == ({0: "Piano"}, (1.0, 8.0), lyrics)
     root = ET.fromstring(data)
+    assert [s.text for s in root.iter("syllabic")] == ["begin", "end", "single"]
     bars = root.findall("part/measure")
     assert [m.get("number") for m in bars] == ["0", "1", "2"]
     assert [m.get("implicit") for m in bars] == ["yes", None, None]
