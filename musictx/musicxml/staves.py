@@ -24,6 +24,7 @@ class Head(NamedTuple):
     pitch: int
     drum: bool
     instrument: str
+    velocity: int
 
 
 class Chord(NamedTuple):

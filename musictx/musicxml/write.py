@@ -4,8 +4,9 @@ A track becomes a part. Overlapping notes are written in several voices. A note 
 line, or whose length is no note value, is written as several tied notes. Bars follow the meter
 marks; a bar that the next mark cuts short has the attribute ``implicit``. Music without meters is
 written in 4/4, and music without keys in the key of :func:`.key_of`. Markers that name chords
-become chord symbols of the first part. Metronome marks count quarter notes. Beams, brackets over
-triplets, dynamics, articulations, pedals and names of instruments are not written.
+become chord symbols of the first part. Metronome marks count quarter notes. Velocities are in the
+attribute ``dynamics`` of notes. Beams, brackets over triplets, signs of dynamics, articulations,
+pedals and names of instruments are not written.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from musictx.beats import Beats
-from musictx.chords import is_chart, name_changes, spell
+from musictx.chords import chord_markers, is_chart, spell
 from musictx.errors import UserError
 from musictx.keys import key_signatures
 from musictx.musicxml.document import element
 from musictx.musicxml.harmony import write_harmony
 from musictx.musicxml.instruments import drum_head
 from musictx.musicxml.lengths import DIVISIONS, quantise, ticks
+from musictx.musicxml.playing import FULL, VELOCITY
 from musictx.musicxml.staves import Chord, Head, Staff, add_accidentals, chords_of, staves_of
 from musictx.notes import Score
 
@@ -123,8 +125,9 @@ def _part_entry(part: str, name: str, notes: np.ndarray) -> tuple[ET.Element, li
         if drum >= 0:
             midi = [element("midi-channel", 10), *midi, element("midi-unpitched", drum + 1)]
         entry.append(element("midi-instrument", *midi, id=instrument))
-    pitches = notes["pitch"].tolist()
-    return entry, [Head(pitch, key[1] >= 0, instruments[key]) for pitch, key in zip(pitches, keys)]
+    rows = zip(notes["pitch"].tolist(), keys, notes["velocity"].tolist())
+    heads = [Head(pitch, key[1] >= 0, instruments[key], velocity) for pitch, key, velocity in rows]
+    return entry, heads
 
 
 def _printable(text: str) -> str:
@@ -145,6 +148,7 @@ class _MeasureWriter:
     def __init__(self, score: Score, last: int) -> None:
         """``last`` is the tick at which the last note ends."""
         beats = score.beats  # has a default tempo and meter if the score has none
+        chords = chord_markers(score)
         if is_chart(score):  # the last chord needs a bar
             last = int(ticks(beats, np.array([score.markers[-1][0]]))[0]) + 1
         self.bars = _bars(beats, last)
@@ -152,7 +156,7 @@ class _MeasureWriter:
             "key": _by_tick(beats, key_signatures(score)),
             "time": _by_tick(beats, beats.meters.tolist()),
             "tempo": _by_tick(beats, beats.tempos.tolist() if len(score.tempos) else []),
-            "chord": _by_tick(beats, name_changes(score)),
+            "chord": _by_tick(beats, [row for row in score.markers if row[1] in chords]),
         }
         self.fermatas = {*ticks(beats, np.array(score.fermatas)).tolist()}
         self.words = {}
@@ -277,7 +281,10 @@ class _MeasureWriter:
                     note.append(element("notations", *notations))
                 if head and first and begin == chord.start and begin in self.words:
                     note.append(element("lyric", *self.words.pop(begin)))
-                yield begin, element("note", *note)
+                result = element("note", *note)
+                if head and head.velocity != VELOCITY:
+                    result.set("dynamics", f"{head.velocity / FULL:.2%}"[:-1])
+                yield begin, result
             begin += length
 
     def _sound(self, head: Head | None, start: int) -> ET.Element:
