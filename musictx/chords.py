@@ -83,9 +83,14 @@ class Chord(NamedTuple):
     quality: int
 
     def __str__(self) -> str:
+        return self.name()
+
+    def name(self, lowest: int = -4) -> str:
+        """The name of the chord; its root is spelt from ``lowest`` up (:func:`spell`)."""
         if self.root == NONE.root or self.quality == NONE.quality:
             return "N"
-        return f"{ROOTS[self.root]}:{NAMES[self.quality]}"
+        letter, alter = spell(self.root, lowest)
+        return f"{letter}{_accidentals(alter)}:{NAMES[self.quality]}"
 
     @property
     def classes(self) -> frozenset[int]:

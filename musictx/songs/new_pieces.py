@@ -18,6 +18,7 @@ from musictx.chords import NAMES, Chord
 from musictx.config import AccompanyConfig, GenerateConfig, scales
 from musictx.config.composing import SteeringOptions
 from musictx.data.statistics import notes_at_onsets
+from musictx.keys import name_chords
 from musictx.notes import NOTE, Score, until
 from musictx.sampling.cadence import ClosingBar
 from musictx.sampling.composer import Progress
@@ -29,7 +30,7 @@ from musictx.sampling.penalties import pitch_classes, pitch_set
 from musictx.sampling.primer import NO_PRIMER, Plan, Primer
 from musictx.sampling.sample import Sample
 from musictx.songs.chord_estimation import draw_chords, draw_repeats, tonic_triad
-from musictx.songs.chord_sheet import with_markers
+from musictx.songs.chord_sheet import with_markers, without_chords
 from musictx.songs.constants import LOW_PITCH
 from musictx.songs.drummers import KINDS
 from musictx.tokens.tokenizer import Tokenizer
@@ -72,14 +73,14 @@ def new_piece(
         beats, quarters, rng, _major_key(request), repeats, top_p=top_p, closes=closes
     )
     chart = with_markers(plan.score, chords)
-    names = _instruments(bundle, request, rng)
+    add = _instruments(bundle, request, rng)
     task = Task(
-        chart, chart, 0.0, composed_end, is_gap=False, tracks=(), add=names, repeats=(*repeats,)
+        chart, chart, 0.0, composed_end, is_gap=False, tracks=(), add=add, repeats=(*repeats,)
     )
     (sample,) = infill.compose_versions(
         bundle,
         task,
-        AccompanyConfig(**shared_options(request), add=",".join(names)),
+        AccompanyConfig(**shared_options(request), add=",".join(add)),
         seed=int(rng.integers(2**31)),
         progress=progress,
         on_event=on_event and (lambda _, event: on_event(event)),
@@ -90,8 +91,9 @@ def new_piece(
         score = score.with_notes(np.concatenate([score.notes, notes]))
         if on_event is not None:
             emit_all(notes, on_event)
-    chord_names = tuple((time, str(chord)) for time, chord in chords)
-    return replace(sample, score=score, notes=len(score), seconds=piece_end, chords=chord_names)
+    names = name_chords(score, chords)
+    score = with_markers(without_chords(score), names)
+    return replace(sample, score=score, notes=len(score), seconds=piece_end, chords=names)
 
 
 def closing_bar(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> ClosingBar | None:
