@@ -103,7 +103,12 @@ def key_signatures(score: Score) -> list[tuple[float, int, bool]]:
     if len(score.keys) or not _counts(score).any():
         return score.keys.tolist()
     tonic, minor = key_of(score)
-    return [(0.0, (7 * (tonic + 3 * minor) + 5) % 12 - 5, minor)]
+    return [(0.0, sharps_of(tonic + 3 * minor), minor)]
+
+
+def sharps_of(tonic: int) -> int:
+    """Return the sharps of the major key on a pitch class, from -5 (D flat) to 6 (F sharp)."""
+    return (7 * tonic + 5) % 12 - 5
 
 
 def name_chords(score: Score, chords: Iterable[tuple[float, Chord | str]]) -> tuple:

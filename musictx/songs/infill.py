@@ -210,7 +210,8 @@ def _sheet(chords: str, repairs: Counter[str] | None) -> tuple[Score, list[chord
     has_suffix = path.suffix.lower() in (*formats.SUFFIXES, *formats.CHORD_SUFFIXES)
     is_link = chords.lstrip().startswith("irealb")
     if not is_link and ("|" in chords or not (has_suffix or os.path.isfile(path))):
-        return blank_piece(), chord_sheet.sheet(chords)
+        blank = blank_piece()
+        return replace(blank, meters=blank.beats.meters), chord_sheet.sheet(chords)
     if not is_link and not path.is_file():
         raise UserError(f"chords={chords}: no such file")
     try:

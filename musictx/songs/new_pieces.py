@@ -18,8 +18,8 @@ from musictx.chords import NAMES, Chord
 from musictx.config import AccompanyConfig, GenerateConfig, scales
 from musictx.config.composing import SteeringOptions
 from musictx.data.statistics import notes_at_onsets
-from musictx.keys import name_chords
-from musictx.notes import NOTE, Score, until
+from musictx.keys import name_chords, sharps_of
+from musictx.notes import KEY, NOTE, Score, until
 from musictx.sampling.cadence import ClosingBar
 from musictx.sampling.composer import Progress
 from musictx.sampling.constants import USUAL_SECONDS
@@ -46,8 +46,8 @@ def new_piece(
 ) -> Sample:
     """Compose a new piece of ``request.bars`` or ``request.seconds``, the shorter one if both are
     set, or else of :data:`USUAL_SECONDS`, in the tempo and meter of ``plan``. No note lasts beyond
-    its end. Unless it is a loop or ``end=cut``, the last whole bar of a piece of two bars or more
-    is a held chord (:func:`closing`).
+    its end; its meter and the requested key are marked. Unless it is a loop or ``end=cut``, the
+    last whole bar of a piece of two bars or more is a held chord (:func:`closing`).
 
     progress  called with the seconds composed so far
     on_event  called whenever a note begins or ends
@@ -91,6 +91,9 @@ def new_piece(
         score = score.with_notes(np.concatenate([score.notes, notes]))
         if on_event is not None:
             emit_all(notes, on_event)
+    major, (_, mode) = _major_key(request), scales.key(request.sampling.key or "C", "key")
+    keys = [] if major is None else [(0.0, sharps_of(major), mode == "minor")]
+    score = replace(score, keys=np.array(keys, KEY), meters=beats.meters)
     names = name_chords(score, chords)
     score = with_markers(without_chords(score), names)
     return replace(sample, score=score, notes=len(score), seconds=piece_end, chords=names)
