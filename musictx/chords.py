@@ -83,9 +83,14 @@ class Chord(NamedTuple):
     quality: int
 
     def __str__(self) -> str:
+        return self.name()
+
+    def name(self, lowest: int = -4) -> str:
+        """The name of the chord; its root is spelt from ``lowest`` up (:func:`spell`)."""
         if self.root == NONE.root or self.quality == NONE.quality:
             return "N"
-        return f"{ROOTS[self.root]}:{NAMES[self.quality]}"
+        letter, alter = spell(self.root, lowest)
+        return f"{letter}{_accidentals(alter)}:{NAMES[self.quality]}"
 
     @property
     def classes(self) -> frozenset[int]:
@@ -164,6 +169,13 @@ class Spelling(NamedTuple):
         """The pitch class of the bass."""
         letter, alter = self.bass_note
         return (_SEMITONES[_STEPS.index(letter)] + alter) % 12
+
+
+def spell(pitch: int, lowest: int) -> tuple[str, int]:
+    """Return (letter, alteration) of a pitch, or pitch class, among the twelve notes from
+    ``lowest`` up on the circle of fifths, where C is 0: -1 is F, 1 is G."""
+    fifths = lowest + (pitch * 7 - lowest) % 12
+    return "CGDAEBF"[fifths % 7], (fifths + 1) // 7
 
 
 NO_CHORD = Spelling(NONE, "", 0, "N")

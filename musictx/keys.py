@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterable
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
-from musictx.chords import ROOTS
+from musictx.chords import NONE, ROOTS, Chord, parse_name
 from musictx.notes import Score, pitched
 
 #: How well each of the twelve pitch classes from the tonic up fits a key, as rated by listeners
@@ -92,6 +95,34 @@ def key_of(score: Score) -> tuple[int, bool]:
     """Return (pitch class of the tonic, whether it is minor) of :func:`best_scale`."""
     number = int((_SCALES @ _counts(score)).argmax())
     return number % 12, number >= 12
+
+
+def key_signatures(score: Score) -> list[tuple[float, int, bool]]:
+    """Return (seconds, sharps, whether it is minor) of the keys of ``score``, or else of the key of
+    :func:`key_of`. Flats are negative sharps. Empty without keys and pitched notes."""
+    if len(score.keys) or not _counts(score).any():
+        return score.keys.tolist()
+    tonic, minor = key_of(score)
+    return [(0.0, sharps_of(tonic + 3 * minor), minor)]
+
+
+def sharps_of(tonic: int) -> int:
+    """Return the sharps of the major key on a pitch class, from -5 (D flat) to 6 (F sharp)."""
+    return (7 * tonic + 5) % 12 - 5
+
+
+def name_chords(score: Score, chords: Iterable[tuple[float, Chord | str]]) -> tuple:
+    """Return (seconds, name) of ``chords`` or their names, with roots spelt by the key in force
+    (:func:`key_signatures`): from A flat to C sharp in C major, from B flat to D sharp in A minor,
+    without double sharps and flats."""
+    signatures, names = key_signatures(score) or [(0.0, 0, False)], []
+    for time, name in chords:
+        chord = parse_name(str(name)) or NONE
+        number = bisect_right(signatures, time + 1e-6, key=itemgetter(0))
+        _, sharps, minor = signatures[max(number - 1, 0)]
+        lowest = sharps - (2 if minor else 4)
+        names.append((time, chord.name(min(max(lowest, -8), 1))))
+    return tuple(names)
 
 
 def scale_consistency(score: Score) -> float:

@@ -6,12 +6,22 @@ from hypothesis import strategies as st
 
 from musictx import chords
 from musictx.chords import CHORDS, NONE, Chord, chord_changes
+from musictx.keys import name_chords
+from musictx.notes import Score
 from tests.pieces import of
 
 
 @given(st.sampled_from(CHORDS))
 def test_a_written_name_is_read_as_its_chord(chord):
     assert chords.parse_name(str(chord)) == chord
+
+
+def test_roots_are_spelt_by_the_key_in_force():
+    score = of((0, 12), keys=[(0.0, -5, False), (4.0, 4, False), (8.0, 0, True)])
+    names = ((0.0, "Db:maj"), (4.0, "G#:min"), (8.0, "D#:dim"))
+    assert name_chords(score, [(0.0, "C#:maj"), (4.0, "Ab:min"), (8.0, "Eb:dim")]) == names
+    plain = tuple((0.0, str(chord)) for chord in CHORDS)
+    assert name_chords(Score(), plain) == plain
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ from musictx.chords import is_chart
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.data.statistics import WINDOW_SECONDS, parts_of
 from musictx.errors import UserError, shown
+from musictx.keys import name_chords
 from musictx.notes import DRUMS, Score
 from musictx.progress import progress as show_progress
 from musictx.sampling import composer, timeline
@@ -318,15 +319,16 @@ def make_sample(bundle: Bundle, task: Task, version: Version) -> Sample:
             names[track] = task.add[track - first_new_track].capitalize()
         else:
             names[track] = "accompaniment" if number == 1 else f"accompaniment {number}"
-    notes = np.concatenate([base.notes, version.notes])
+    piece = replace(base, notes=np.concatenate([base.notes, version.notes]), names=names)
+    chords = name_chords(piece, version.chords)
     # The chords of a gap are not written: infilling leaves other tracks and the markers unchanged.
-    markers = tuple(sorted([*task.given.markers, *(() if task.is_gap else version.chords)]))
-    piece = replace(base, notes=notes, names=names, markers=markers)
+    markers = tuple(sorted([*task.given.markers, *(() if task.is_gap else chords)]))
+    piece = replace(piece, markers=markers)
     score = parts.with_file_programs(bundle, piece, task.score)
     seam = task.begin if task.is_gap else 0.0
     length = task.end - task.begin
     ended: Ended = "seconds" if version.is_complete else "stuck"
-    no_ids, chords = np.empty(0, np.uint16), tuple(version.chords)
+    no_ids = np.empty(0, np.uint16)
     return Sample(score, seam, no_ids, len(version.notes), length, ended, chords)
 
 

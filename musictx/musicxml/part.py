@@ -336,12 +336,14 @@ def _quarters(element: ET.Element, value: str, dot: str) -> float:
 
 
 def _verses(note: ET.Element) -> tuple[tuple[int, str], ...]:
-    """(number, syllable) of each verse under a note; the number is 1 if the file has none."""
+    """(number, syllable) of each verse under a note; the number is 1 if the file has none. A
+    syllable that is not the last one of its word ends with a hyphen."""
     verses: dict[int, str] = {}
     for lyric in note.iterfind("lyric"):
         number = re.search(r"\d{1,2}", lyric.get("number", ""))
         if text := " ".join((lyric.findtext("text") or "").split()):
-            verses.setdefault(int(number[0]) if number else 1, text[:100])
+            goes_on = lyric.findtext("syllabic") in ("begin", "middle") and text[-1] != "-"
+            verses.setdefault(int(number[0]) if number else 1, text[:99] + "-" * goes_on)
     return tuple(sorted(verses.items()))
 
 

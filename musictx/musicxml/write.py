@@ -2,10 +2,11 @@
 
 A track becomes a part. Overlapping notes are written in several voices. A note that crosses a bar
 line, or whose length is no note value, is written as several tied notes. Bars follow the meter
-marks; a bar that the next mark cuts short has the attribute ``implicit``. Markers that name chords
-become chord symbols of the first part. Metronome marks count quarter notes. Beams, brackets over
-triplets, dynamics, articulations, pedals and names of instruments are not written, and all drums of
-a part are in one place on the staff.
+marks; a bar that the next mark cuts short has the attribute ``implicit``. Music without meters is
+written in 4/4, and music without keys in the key of :func:`.key_of`. Markers that name chords
+become chord symbols of the first part. Metronome marks count quarter notes. Velocities are in the
+attribute ``dynamics`` of notes. Beams, brackets over triplets, signs of dynamics, articulations,
+pedals and names of instruments are not written.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ import io
 import re
 import xml.etree.ElementTree as ET
 from bisect import bisect_left
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from heapq import heappop, heappush
-from typing import NamedTuple
 
 import numpy as np
 
 from musictx.beats import Beats
-from musictx.chords import is_chart, name_changes
+from musictx.chords import chord_markers, is_chart, spell
 from musictx.errors import UserError
+from musictx.keys import key_signatures
 from musictx.musicxml.document import element
 from musictx.musicxml.harmony import write_harmony
+from musictx.musicxml.instruments import drum_head
 from musictx.musicxml.lengths import DIVISIONS, quantise, ticks
+from musictx.musicxml.playing import FULL, VELOCITY
+from musictx.musicxml.staves import Chord, Head, Staff, add_accidentals, chords_of, staves_of
 from musictx.notes import Score
 
 #: Lines a quarter note of the grids of music that can be written (:meth:`.Beats.on_grid`): that of
@@ -52,22 +55,6 @@ _DECLARATION = b"""<?xml version="1.0" encoding="UTF-8"?>
 
 #: Marks as (tick, row of a table of the Score: (seconds, ...)), sorted.
 TickMarks = list[tuple[int, tuple]]
-
-
-class _Head(NamedTuple):
-    """A notehead. ``instrument`` is the id of its <score-instrument>."""
-
-    pitch: int
-    drum: bool
-    instrument: str
-
-
-class _Chord(NamedTuple):
-    """Notes of one part that begin and end together, in ticks, or a rest: one head, ``None``."""
-
-    start: int
-    end: int
-    heads: Sequence[_Head | None] = (None,)
 
 
 def to_bytes(score: Score) -> bytes:
@@ -97,14 +84,15 @@ def to_bytes(score: Score) -> bytes:
         rows = score.notes["track"] == track
         entry, heads = _part_entry(f"P{number}", score.names.get(track, ""), score.notes[rows])
         part_list.append(entry)
-        parts.append(_voices(_chords(start[rows], end[rows], heads)))
-    writer.check(start, end, len(parts), sum(map(len, parts)))
+        parts.append(staves_of(chords_of(start[rows], end[rows], heads)))
+    voices = sum(len(staff.voices) for staves in parts for staff in staves)
+    writer.check(start, end, len(parts), voices)
     # Measure by measure, since a tree of all notes would take ten times the memory.
     body = io.BytesIO()
-    for number, voices in enumerate(parts, 1):
+    for number, staves in enumerate(parts, 1):
         body.write(f'  <part id="P{number}">\n'.encode())
         for index in range(len(writer.bars)):
-            measure = writer.measure(index, voices, first_part=number == 1)
+            measure = writer.measure(index, staves, first_part=number == 1)
             ET.indent(measure, level=2)
             body.write(f"    {ET.tostring(measure, 'unicode')}\n".encode())
         body.write(b"  </part>\n")
@@ -122,7 +110,7 @@ def has_notation(score: Score) -> bool:
     return len(score.tempos) > 0 and any(score.beats.on_grid(starts, lines) for lines in _GRIDS)
 
 
-def _part_entry(part: str, name: str, notes: np.ndarray) -> tuple[ET.Element, list[_Head]]:
+def _part_entry(part: str, name: str, notes: np.ndarray) -> tuple[ET.Element, list[Head]]:
     """Return the entry of a part in the list of parts, with an instrument for each program and
     drum, and the notehead of each of its ``notes``."""
     drums = np.where(notes["drum"], notes["pitch"].astype(int), -1)
@@ -137,8 +125,9 @@ def _part_entry(part: str, name: str, notes: np.ndarray) -> tuple[ET.Element, li
         if drum >= 0:
             midi = [element("midi-channel", 10), *midi, element("midi-unpitched", drum + 1)]
         entry.append(element("midi-instrument", *midi, id=instrument))
-    pitches = notes["pitch"].tolist()
-    return entry, [_Head(pitch, key[1] >= 0, instruments[key]) for pitch, key in zip(pitches, keys)]
+    rows = zip(notes["pitch"].tolist(), keys, notes["velocity"].tolist())
+    heads = [Head(pitch, key[1] >= 0, instruments[key], velocity) for pitch, key, velocity in rows]
+    return entry, heads
 
 
 def _printable(text: str) -> str:
@@ -147,52 +136,37 @@ def _printable(text: str) -> str:
     return _NOT_XML.sub(" ", text).strip()
 
 
-def _chords(start: np.ndarray, end: np.ndarray, heads: list[_Head]) -> list[_Chord]:
-    by_span: dict[tuple[int, int], list[_Head]] = {}
-    for span, head in zip(zip(start.tolist(), end.tolist()), heads):
-        by_span.setdefault(span, []).append(head)
-    return [_Chord(*span, sorted(heads)) for span, heads in sorted(by_span.items())]
-
-
-def _voices(chords: list[_Chord]) -> list[deque[_Chord]]:
-    """Distribute overlapping chords to voices, each to the free voice of the lowest number."""
-    voices: list[deque[_Chord]] = []
-    free: list[int] = []  # heap of the numbers of voices
-    sounding: list[tuple[int, int]] = []  # heap of (end of the chord, number of its voice)
-    for chord in chords:
-        while sounding and sounding[0][0] <= chord.start:
-            heappush(free, heappop(sounding)[1])
-        voice = heappop(free) if free else len(voices)
-        if voice == len(voices):
-            voices.append(deque())
-        voices[voice].append(chord)
-        heappush(sounding, (chord.end, voice))
-    return voices or [deque()]
-
-
 class _MeasureWriter:
     """Makes the measures of each part.
 
     bars      (begin, stop, whether the next meter cuts it short) of each bar, in ticks
     marks     {"key", "time" (meters), "tempo" or "chord": marks}, which all parts share
     fermatas  their ticks
-    words     {tick: syllable} of the syllables that are not yet written under a note
+    words     {tick: elements} of the syllables that are not yet written under a note
     """
 
     def __init__(self, score: Score, last: int) -> None:
         """``last`` is the tick at which the last note ends."""
         beats = score.beats  # has a default tempo and meter if the score has none
+        chords = chord_markers(score)
         if is_chart(score):  # the last chord needs a bar
             last = int(ticks(beats, np.array([score.markers[-1][0]]))[0]) + 1
         self.bars = _bars(beats, last)
         self.marks = {
-            "key": _by_tick(beats, score.keys.tolist()),
-            "time": _by_tick(beats, beats.meters.tolist() if len(score.meters) else []),
+            "key": _by_tick(beats, key_signatures(score)),
+            "time": _by_tick(beats, beats.meters.tolist()),
             "tempo": _by_tick(beats, beats.tempos.tolist() if len(score.tempos) else []),
-            "chord": _by_tick(beats, name_changes(score)),
+            "chord": _by_tick(beats, [row for row in score.markers if row[1] in chords]),
         }
         self.fermatas = {*ticks(beats, np.array(score.fermatas)).tolist()}
-        self.words = {tick: _printable(text) for tick, (_, text) in _by_tick(beats, score.lyrics)}
+        self.words = {}
+        goes_on = False  # whether the word of the previous syllable goes on
+        for tick, (_, syllable) in _by_tick(beats, score.lyrics):
+            text, was = _printable(syllable), goes_on
+            goes_on = len(text) > 1 and text.endswith("-")
+            syllabic = ("single", "begin", "end", "middle")[goes_on + 2 * was]
+            text = text[:-1] if goes_on else text
+            self.words[tick] = element("syllabic", syllabic), element("text", text)
         self.pickup = beats.pickup
 
     def check(self, start: np.ndarray, end: np.ndarray, parts: int, voices: int) -> None:
@@ -205,14 +179,14 @@ class _MeasureWriter:
         if int(tied_notes.sum()) + rests + parts * sum(map(len, self.marks.values())) > MOST:
             raise _too_long()
 
-    def measure(self, index: int, voices: list[deque[_Chord]], *, first_part: bool) -> ET.Element:
-        """Make a measure of a part. Chords that end in it are removed from ``voices``. The tempos
+    def measure(self, index: int, staves: list[Staff], *, first_part: bool) -> ET.Element:
+        """Make a measure of a part. Chords that end in it are removed from ``staves``. The tempos
         and chord symbols are written in the first part."""
         begin, stop, is_cut_short = self.bars[index]
         measure = element("measure", number=str(index + 1 - self.pickup))
         if is_cut_short or (self.pickup and not index):
             measure.set("implicit", "yes")
-        for ticks_before, attributes in sorted(self._attributes(begin, stop).items()):
+        for ticks_before, attributes in sorted(self._attributes(begin, stop, staves).items()):
             if ticks_before:
                 measure.append(element("forward", element("duration", ticks_before)))
             measure.append(element("attributes", *attributes))
@@ -227,38 +201,55 @@ class _MeasureWriter:
                 measure.append(element("direction", mark, offset, sound, placement="above"))
             for tick, (_, name) in _between(self.marks["chord"], begin, stop):
                 measure.append(write_harmony(name, tick - begin))
-        for number, voice in enumerate(voices, 1):
+        notes: list[tuple[int, ET.Element]] = []
+        voices = [(n, voice) for n, staff in enumerate(staves, 1) for voice in staff.voices]
+        for number, (staff, voice) in enumerate(voices, 1):
+            if not (voice and voice[0].start < stop) and voice is not staves[staff - 1].voices[0]:
+                continue  # rests only
             if number > 1:
                 measure.append(element("backup", element("duration", stop - begin)))
-            at = begin
+            at, first = begin, len(notes)
             while at < stop:
                 if voice and voice[0].start <= at:
                     chord = voice[0]
                     if chord.end <= stop:
                         voice.popleft()
                 else:
-                    chord = _Chord(at, voice[0].start if voice else stop)  # a rest
+                    chord = Chord(at, voice[0].start if voice else stop)  # a rest
                 end = min(chord.end, stop)
-                measure.extend(self._notes(number, chord, at, end))
+                notes += self._notes(number, staff, chord, at, end)
                 at = end
+            measure.extend(note for _, note in notes[first:])
+        add_accidentals(notes, self._key)
         return measure
 
-    def _attributes(self, begin: int, stop: int) -> dict[int, list[ET.Element]]:
-        """{ticks after ``begin``: elements} of the divisions, keys and meters."""
+    def _attributes(
+        self, begin: int, stop: int, staves: list[Staff]
+    ) -> dict[int, list[ET.Element]]:
+        """{ticks after ``begin``: elements} of the divisions, keys, meters and clefs."""
         attributes: defaultdict[int, list[ET.Element]] = defaultdict(list)
         if begin == 0:
             attributes[0].append(element("divisions", DIVISIONS))
         for tick, (_, sharps, minor) in _between(self.marks["key"], begin, stop):
             mode = element("mode", "minor" if minor else "major")
-            attributes[tick - begin].append(element("key", element("fifths", sharps), mode))
+            printed = "no" if staves[0].clef == "percussion" else "yes"
+            key = element("fifths", sharps), mode
+            attributes[tick - begin].append(element("key", *key, **{"print-object": printed}))
         for tick, (_, numerator, denominator) in _between(self.marks["time"], begin, stop):
             meter = element("beats", numerator), element("beat-type", denominator)
             attributes[tick - begin].append(element("time", *meter))
+        if begin == 0:
+            attributes[0].append(element("staves", len(staves)))
+            for number, (sign, line, _) in enumerate(staves, 1):
+                clef = element("sign", sign), element("line", line)
+                attributes[0].append(element("clef", *clef, number=str(number)))
         return attributes
 
-    def _notes(self, voice: int, chord: _Chord, begin: int, end: int) -> Iterator[ET.Element]:
-        """Yield what sounds of ``chord`` between two ticks as tied notes, the longest note values
-        first. The order of the child elements is that of the schema."""
+    def _notes(
+        self, voice: int, staff: int, chord: Chord, begin: int, end: int
+    ) -> Iterator[tuple[int, ET.Element]]:
+        """Yield what sounds of ``chord`` between two ticks as (tick, note) of tied notes, the
+        longest note values first. The order of the child elements is that of the schema."""
         is_rest = chord.heads[0] is None
         while begin < end:
             length = next(value for value in _VALUES if value <= end - begin)
@@ -280,30 +271,42 @@ class _MeasureWriter:
                 if triplet:
                     ratio = element("actual-notes", 3), element("normal-notes", 2)
                     note.append(element("time-modification", *ratio))
+                if head and head.drum:
+                    note.append(element("notehead", drum_head(head.pitch)[1]))
+                note.append(element("staff", staff))
                 notations = [element("tied", type=kind) for kind in ties]
                 if first and begin in self.fermatas:
                     notations.append(element("fermata"))
                 if notations:
                     note.append(element("notations", *notations))
                 if head and first and begin == chord.start and begin in self.words:
-                    note.append(element("lyric", element("text", self.words.pop(begin))))
-                yield element("note", *note)
+                    note.append(element("lyric", *self.words.pop(begin)))
+                result = element("note", *note)
+                if head and head.velocity != VELOCITY:
+                    result.set("dynamics", f"{head.velocity / FULL:.2%}"[:-1])
+                yield begin, result
             begin += length
 
-    def _sound(self, head: _Head | None, start: int) -> ET.Element:
+    def _sound(self, head: Head | None, start: int) -> ET.Element:
         """Make the pitch of ``head``, spelt by the key at the tick ``start``: as near to its scale
         as possible on the circle of fifths (C major: E flat to G sharp, A minor: B flat to D
         sharp)."""
-        if head is None or head.drum:
-            return element("unpitched" if head else "rest")
-        earlier = bisect_left(self.marks["key"], (start + 1,))
-        _, sharps, minor = self.marks["key"][earlier - 1][1] if earlier else (0.0, 0, False)
-        lowest = sharps - (2 if minor else 3)  # fifths above C
-        fifths = lowest + (head.pitch * 7 - lowest) % 12
-        sharp = (fifths + 1) // 7
-        alter = [element("alter", sharp)] if sharp else []
-        octave = element("octave", (head.pitch - sharp) // 12 - 1)
-        return element("pitch", element("step", "CGDAEBF"[fifths % 7]), *alter, octave)
+        if head is None:
+            return element("rest")
+        if head.drum:
+            place, _ = drum_head(head.pitch)
+            display = element("display-step", place[0]), element("display-octave", place[1])
+            return element("unpitched", *display)
+        sharps, minor = self._key(start)
+        step, alter = spell(head.pitch, sharps - (2 if minor else 3))
+        alters = [element("alter", alter)] if alter else []
+        octave = element("octave", (head.pitch - alter) // 12 - 1)
+        return element("pitch", element("step", step), *alters, octave)
+
+    def _key(self, tick: int) -> tuple[int, bool]:
+        """(sharps, whether it is minor) of the key at ``tick``."""
+        earlier = bisect_left(self.marks["key"], (tick + 1,))
+        return self.marks["key"][earlier - 1][1][1:] if earlier else (0, False)
 
 
 def _bars(beats: Beats, last: int) -> list[tuple[int, int, bool]]:

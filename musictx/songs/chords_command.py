@@ -9,7 +9,9 @@ from musictx.apps.results import print_line, read_music, write_new
 from musictx.chords import chord_changes
 from musictx.errors import UserError
 from musictx.files import check_writable
+from musictx.keys import name_chords
 from musictx.songs import chord_sheet
+from musictx.songs.chord_estimation import estimate_chords
 from musictx.songs.config import ChordsConfig
 from musictx.songs.sections import sections
 
@@ -38,7 +40,6 @@ def run(config: ChordsConfig) -> str:
         print_line(f"Sections, by their bars: {', '.join(names)}")
     if out is not None:
         if not chord_changes(score):  # chords of the file stay, with their basses and degrees
-            markers = chord_sheet.loop_markers(bars, score.beats, 0, len(bars))
-            score = chord_sheet.with_markers(score, markers)
+            score = chord_sheet.with_markers(score, name_chords(score, estimate_chords(score)))
         print_line(str(write_new(out, formats.to_bytes(score, out.suffix.lower()))))
     return sheet

@@ -19,10 +19,11 @@ import numpy as np
 
 from musictx.apps import infill, parts, tasks
 from musictx.bundle import Bundle
-from musictx.chords import chord_changes, parse_name
+from musictx.chords import name_changes, parse_name
 from musictx.config import GenerateConfig, InfillConfig
 from musictx.config.generate import sections_of
 from musictx.errors import UserError
+from musictx.keys import name_chords
 from musictx.notes import Score, until
 from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
@@ -101,7 +102,7 @@ class _Composition:
                 f"form={request.form}: the primer is its first section and has {self.section_bars} "
                 f"bars, expected 1 to {MAX_BARS}; give bars"
             )
-        chords = chord_changes(primer) or estimate_chords(primer)
+        chords = name_changes(primer) or name_chords(primer, estimate_chords(primer))
         self.piece = with_markers(without_chords(primer), chords)
         self._cut(min(last - self.lead_bars, self.section_bars))
 
@@ -178,7 +179,7 @@ class _Composition:
                 penalties=penalties,
                 progress=self._progress_from(self.piece.duration),
             )
-            score = with_markers(sample.score, sample.chords)
+            score = with_markers(sample.score, name_chords(sample.score, sample.chords))
             self.piece = parts.with_file_programs(self.bundle, score, self.piece)
             beats = self.piece.beats
             self.lead_bars = max(self.lead_bars, int(beats.pickup))

@@ -23,6 +23,7 @@ from musictx.chords import NONE, chord_changes
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.config.checks import require
 from musictx.errors import UserError
+from musictx.keys import name_chords
 from musictx.notes import DRUMS, Score
 from musictx.sampling import timeline
 from musictx.sampling.composer import Progress
@@ -171,7 +172,7 @@ def with_chords(task: Task) -> Task:
     if task.is_gap or chord_changes(given):
         return task
     chords = estimate_chords(given) if task.add else search_chords(given)
-    return replace(task, given=chord_sheet.with_markers(given, chords))
+    return replace(task, given=chord_sheet.with_markers(given, name_chords(given, chords)))
 
 
 def under_chords(score: Score, request: AccompanyConfig, repairs: Counter[str] | None) -> Task:
@@ -209,7 +210,8 @@ def _sheet(chords: str, repairs: Counter[str] | None) -> tuple[Score, list[chord
     has_suffix = path.suffix.lower() in (*formats.SUFFIXES, *formats.CHORD_SUFFIXES)
     is_link = chords.lstrip().startswith("irealb")
     if not is_link and ("|" in chords or not (has_suffix or os.path.isfile(path))):
-        return blank_piece(), chord_sheet.sheet(chords)
+        blank = blank_piece()
+        return replace(blank, meters=blank.beats.meters), chord_sheet.sheet(chords)
     if not is_link and not path.is_file():
         raise UserError(f"chords={chords}: no such file")
     try:

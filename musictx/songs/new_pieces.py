@@ -18,7 +18,8 @@ from musictx.chords import NAMES, Chord
 from musictx.config import AccompanyConfig, GenerateConfig, scales
 from musictx.config.composing import SteeringOptions
 from musictx.data.statistics import notes_at_onsets
-from musictx.notes import NOTE, Score, until
+from musictx.keys import name_chords, sharps_of
+from musictx.notes import KEY, NOTE, Score, until
 from musictx.sampling.cadence import ClosingBar
 from musictx.sampling.composer import Progress
 from musictx.sampling.constants import USUAL_SECONDS
@@ -29,7 +30,7 @@ from musictx.sampling.penalties import pitch_classes, pitch_set
 from musictx.sampling.primer import NO_PRIMER, Plan, Primer
 from musictx.sampling.sample import Sample
 from musictx.songs.chord_estimation import draw_chords, draw_repeats, tonic_triad
-from musictx.songs.chord_sheet import with_markers
+from musictx.songs.chord_sheet import with_markers, without_chords
 from musictx.songs.constants import LOW_PITCH
 from musictx.songs.drummers import KINDS
 from musictx.tokens.tokenizer import Tokenizer
@@ -45,8 +46,8 @@ def new_piece(
 ) -> Sample:
     """Compose a new piece of ``request.bars`` or ``request.seconds``, the shorter one if both are
     set, or else of :data:`USUAL_SECONDS`, in the tempo and meter of ``plan``. No note lasts beyond
-    its end. Unless it is a loop or ``end=cut``, the last whole bar of a piece of two bars or more
-    is a held chord (:func:`closing`).
+    its end; its meter and the requested key are marked. Unless it is a loop or ``end=cut``, the
+    last whole bar of a piece of two bars or more is a held chord (:func:`closing`).
 
     progress  called with the seconds composed so far
     on_event  called whenever a note begins or ends
@@ -72,14 +73,14 @@ def new_piece(
         beats, quarters, rng, _major_key(request), repeats, top_p=top_p, closes=closes
     )
     chart = with_markers(plan.score, chords)
-    names = _instruments(bundle, request, rng)
+    add = _instruments(bundle, request, rng)
     task = Task(
-        chart, chart, 0.0, composed_end, is_gap=False, tracks=(), add=names, repeats=(*repeats,)
+        chart, chart, 0.0, composed_end, is_gap=False, tracks=(), add=add, repeats=(*repeats,)
     )
     (sample,) = infill.compose_versions(
         bundle,
         task,
-        AccompanyConfig(**shared_options(request), add=",".join(names)),
+        AccompanyConfig(**shared_options(request), add=",".join(add)),
         seed=int(rng.integers(2**31)),
         progress=progress,
         on_event=on_event and (lambda _, event: on_event(event)),
@@ -90,8 +91,12 @@ def new_piece(
         score = score.with_notes(np.concatenate([score.notes, notes]))
         if on_event is not None:
             emit_all(notes, on_event)
-    chord_names = tuple((time, str(chord)) for time, chord in chords)
-    return replace(sample, score=score, notes=len(score), seconds=piece_end, chords=chord_names)
+    major, (_, mode) = _major_key(request), scales.key(request.sampling.key or "C", "key")
+    keys = [] if major is None else [(0.0, sharps_of(major), mode == "minor")]
+    score = replace(score, keys=np.array(keys, KEY), meters=beats.meters)
+    names = name_chords(score, chords)
+    score = with_markers(without_chords(score), names)
+    return replace(sample, score=score, notes=len(score), seconds=piece_end, chords=names)
 
 
 def closing_bar(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> ClosingBar | None:

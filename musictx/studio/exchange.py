@@ -17,6 +17,7 @@ from musictx.config.checks import DAY
 from musictx.errors import ReadError
 from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
 from musictx.grid import FEWEST_ONSETS, exact_share, grid_of
+from musictx.keys import name_chords
 from musictx.midi.document import MidiFile, read_messages
 from musictx.midi.names import part_names
 from musictx.notes import MARKS, NOTE, Score
@@ -279,7 +280,8 @@ def chords_of(document: Document, symbols: bool = False) -> list[tuple[Any, ...]
         return []
     from musictx.songs.chord_estimation import recognise_chords
 
-    chords = [(time, str(chord)) for time, chord in recognise_chords(score_of(document))]
+    score = score_of(document)
+    chords = name_chords(score, recognise_chords(score))
     return [(*row, symbol_of(row[1])) for row in chords] if symbols else [*chords]
 
 

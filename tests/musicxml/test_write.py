@@ -39,7 +39,8 @@ def scores(draw):
             if any((track, pitch, t) in taken for t in range(start, end)):
                 continue
             taken.update((track, pitch, t) for t in range(start, end))
-            rows.append((start, end, pitch, 80, 0 if drum else program, drum, track))
+            velocity = draw(st.integers(1, 127))
+            rows.append((start, end, pitch, velocity, 0 if drum else program, drum, track))
     fine = TICKS // w.DIVISIONS
     rows = [(fine * start, fine * end, *rest) for start, end, *rest in rows]
     marks = ([(fine * row[0], *row[1:]) for row in table] for table in (tempos, meters))
@@ -59,7 +60,7 @@ def test_a_written_score_is_read_back(score):
         rows[np.lexsort((rows["track"], rows["pitch"], np.round(rows["start"], 6)))]
         for rows in (notes, again.notes)
     )
-    for column in ("pitch", "program", "drum", "track"):
+    for column in ("pitch", "velocity", "program", "drum", "track"):
         assert notes[column].tolist() == read[column].tolist()
     for column in ("start", "end"):
         assert np.allclose(notes[column], read[column], atol=1e-6)
@@ -107,6 +108,7 @@ def test_words_fermatas_and_the_pick_up_are_read_back():
         assert (back.title, back.composer) == ("Harbour & <Waltz>", "A. Person")
         assert (back.names, back.fermatas, back.lyrics) == ({0: "Piano"}, (1.0, 8.0), lyrics)
     root = ET.fromstring(data)
+    assert [s.text for s in root.iter("syllabic")] == ["begin", "end", "single"]
     bars = root.findall("part/measure")
     assert [m.get("number") for m in bars] == ["0", "1", "2"]
     assert [m.get("implicit") for m in bars] == ["yes", None, None]
@@ -121,6 +123,25 @@ def test_a_note_over_a_bar_line_is_tied_and_spelt_by_the_key_at_its_start():
     assert ties == [["start"], ["stop"], [], [], [], []]
     spelt = ["".join(note.find("pitch").itertext()).split() for note in pitched]
     assert [*map("".join, spelt)] == ["E-14", "E-14", "G14", "C14", "B-14", "C-14"]
+    accidentals = [note.findtext("accidental") for note in pitched]
+    assert accidentals == [None, None, "sharp", "sharp", None, None]
+
+
+def test_music_without_marks_has_clefs_a_meter_a_key_and_accidentals():
+    melody = [(n, n + 1, p) for n, p in enumerate((62, 64, 66, 67, 69, 71, 73, 74, 65, 65, 66, 66))]
+    bass, drum = (0, 4, 38, 64, 32, False, 1), (0, 4, 46, 64, 0, True, 3)
+    hands = ((0, 1, pitch, 64, 0, False, 2) for pitch in (50, 74))
+    markers = (0.0, "D:maj"), (4.0, "D:maj")
+    data = w.to_bytes(piece(*melody, bass, *hands, drum, markers=markers))
+    first, *others = parts = ET.fromstring(data).findall("part")
+    signs = [[sign.text for sign in part.iter("sign")] for part in parts]
+    assert signs == [["G"], ["F"], ["G", "F"], ["percussion"]]
+    accidentals = [note.findtext("accidental") for note in first.iter("note")]
+    assert accidentals == [None] * 8 + ["natural", None, "sharp", None]
+    assert others[2].findtext(".//unpitched/display-step") == "G"
+    again = musicxml.read(data)
+    assert (again.keys.tolist(), again.meters.tolist()) == ([(0, 2, False)], [(0, 4, 4)])
+    assert again.markers == markers
 
 
 @pytest.mark.parametrize("bpm", [60.0, 120.0, 200.0])

@@ -52,6 +52,7 @@ def test_a_piece_in_the_usual_tempo_has_a_notation(song, options, tmp_path):
     piece = musictx.read(musictx.write(made, tmp_path / "piece.musicxml"))
     assert piece.tempos["bpm"].tolist() == [120]
     assert len(piece) == made.notes
+    assert len(made.score.meters)
 
 
 @pytest.mark.parametrize("values", [{"note_on": 0.5}, {"note_on": 1.0, "pitch": 0.5}])
@@ -104,6 +105,7 @@ def test_a_new_piece_is_composed_to_chords_of_its_key(song, key, scale, tonic):
     chords = chord_changes(piece.score)
     assert chords[0][0] == 0
     assert piece.chords == piece.score.markers
+    assert piece.score.keys.tolist() == [(0.0, 7 * tonic % 12, "m" in (key or ""))]
     scale = {(tonic + tone) % 12 for tone in (0, 2, 4, 5, 7, 9, 11)}
     assert np.mean([chord.root in scale for _, chord in chords]) > 0.7
     notes = piece.score.notes

@@ -128,11 +128,11 @@ def test_the_number_of_beats_is_bounded_with_damaged_tempos_and_meters():
 
 
 def test_chords_are_estimated_from_notes_and_markers_are_chords_or_sections():
-    c_major = [(0, 2, pitch, 80, 0, False, 0) for pitch in (48, 52, 55, 60)]
-    g_major = [(2, 4, pitch, 80, 0, False, 0) for pitch in (43, 55, 59, 62)]
-    document = document_of(Score(c_major + g_major))
-    assert exchange.chords_of(document) == [(0.0, "C:maj"), (2.0, "G:maj")]
-    assert exchange.chords_of(document, symbols=True)[1] == (2.0, "G:maj", "G")
+    d_flat_major = [(0, 2, pitch, 80, 0, False, 0) for pitch in (49, 53, 56, 61)]
+    a_flat_major = [(2, 4, pitch, 80, 0, False, 0) for pitch in (44, 56, 60, 63)]
+    document = document_of(Score(d_flat_major + a_flat_major))
+    assert exchange.chords_of(document) == [(0.0, "Db:maj"), (2.0, "Ab:maj")]
+    assert exchange.chords_of(document, symbols=True)[1] == (2.0, "Ab:maj", "Ab")
     document.markers = ((0.0, "Verse"), (0.0, "Am7"), (1.0, "F"), (2.0, "C:hdim7/b3"), (3.0, "N"))
     shown = [(0.0, "Am7", "Am7"), (1.0, "F", "F"), (2.0, "C:hdim7/b3", "Cm7b5/Eb")]
     expected = {"chords": [*shown, (3.0, "N", "N.C.")], "sections": [(0.0, "Verse")]}
