@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from musictx.beats import BPM
-from musictx.studio.change import Change, Seconds
+from musictx.beats import BPM, Beats
+from musictx.notes import Score
+from musictx.studio.change import REPLACED_FIELDS, Change, NumberedNote, Seconds
 from musictx.studio.document import Document
 from musictx.studio.errors import validate
 
@@ -79,7 +80,7 @@ def timing_change(document: Document, data: dict[str, Any]) -> Change:
         else:
             tempos = ((0.0, new.tempo),)
         fields = _change_tempos(document, tempos, new.time) if keep_beats else {"tempos": tempos}
-    moved = replace(document, **{name: fields[name] for name in fields if name != "change"})
+    moved = replace(document, **{name: fields[name] for name in fields.keys() & {*REPLACED_FIELDS}})
     if (new.beats, new.unit, new.pickup) != (old.beats, old.unit, old.pickup):
         fields["meters"] = _change_meter(moved, new, old.pickup)
     if new.key != old.key and new.time:
@@ -125,7 +126,7 @@ def _change_meter(document: Document, new: Timing, old_pickup: float) -> Marks:
 def _change_tempos(document: Document, tempos: Marks, start: float) -> dict[str, Any]:
     """Return the fields of a change to these ``tempos``, whose times are still in the old tempos.
     Everything from ``start`` seconds on keeps its beat."""
-    old = document.beats
+    old, marks = document.beats, [row[0] for row in (*document.tempos, *tempos, *document.clock)]
     bpm = np.array([row[1] for row in tempos])
     lengths = np.diff(old.quarters(np.array([row[0] for row in tempos]))) * 60 / bpm[:-1]
     tempos = tuple(zip(np.cumsum([0.0, *lengths]).tolist(), bpm.tolist()))
@@ -135,11 +136,19 @@ def _change_tempos(document: Document, tempos: Marks, start: float) -> dict[str,
         old_times = np.array([*times])
         return np.where(old_times < start, old_times, new.seconds(old.quarters(old_times))).tolist()
 
+    def move_notes(notes: Sequence[NumberedNote]) -> tuple[NumberedNote, ...]:
+        starts, ends = (move(note[column] for note in notes) for column in (1, 2))
+        return tuple((n, *times, *rest) for (n, _, _, *rest), *times in zip(notes, starts, ends))  # type: ignore[misc]
+
     fields: dict[str, Any] = {"tempos": tempos, "fermatas": tuple(move(document.fermatas))}
+    lines = np.unique(np.round([*marks, max(marks) + 1], 6))  # to the microsecond: none is doubled
+    clock = Beats(Score(tempos=document.clock)).quarters(lines)  # type: ignore[arg-type]
+    speeds = np.diff(clock) * 60 / np.diff(move(lines))
+    fields["clock"] = tuple(zip(move(lines), speeds.tolist()))
     for name in ("meters", "keys", "pedals", "markers", "lyrics"):
         rows = getattr(document, name)
         fields[name] = tuple(zip(move(row[0] for row in rows), *[*zip(*rows)][1:]))
-    notes = document.rows()
-    starts, ends = (move(note[column] for note in notes) for column in (1, 2))
-    change = tuple((n, *times, *rest) for (n, _, _, *rest), *times in zip(notes, starts, ends))
-    return {**fields, "change": change}
+    accepted = {row._replace(replaced=move_notes(row.replaced)) for row in document.accepted}
+    fields["accept"] = tuple(sorted(accepted - document.accepted))
+    fields["reject"] = tuple(sorted(document.accepted - accepted))
+    return {**fields, "change": move_notes(document.rows())}

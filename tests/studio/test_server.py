@@ -5,6 +5,7 @@ import importlib
 import io
 import json
 import re
+from unittest.mock import patch
 from urllib.parse import quote
 
 import mido
@@ -309,8 +310,12 @@ async def test_a_proposal_is_accepted_and_undone(client, monkeypatch):
     get_json = Session.json  # in a lock, since no other change may come before the answer
     monkeypatch.setattr(Session, "json", lambda s: get_json(s) if s._lock._is_owned() else {})
     piece = await send(client, "POST", accept, json={"proposal": 1, "revision": 3})
-    timing = piece["timings"][0] | {"revision": 4, "tempo": 90}
-    assert await send(client, "POST", f"{path}/timing", json=timing)
+    timing = piece["timings"][0] | {"revision": 4, "tempo": piece["timings"][0]["tempo"] / 2}
+    with patch.object(client.studio.hub, "publish") as publish:
+        assert await send(client, "POST", f"{path}/timing", json=timing)
+    assert [call.args[1] for call in publish.call_args_list] == ["document", "takes"]
+    piece = await send(client, "POST", accept, json={"proposal": 1, "revision": 5})
+    assert piece["notes"][0][1:3] == pytest.approx([0, 1])  # the proposal keeps its beats, too
 
 
 async def test_an_invalid_body_gets_a_sentence(client):
