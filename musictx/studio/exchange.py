@@ -273,13 +273,14 @@ def parse_chord(text: str) -> dict[str, str]:
 
 
 def chords_of(document: Document, symbols: bool = False) -> list[tuple[Any, ...]]:
-    """Return the chords that the notes imply: for each change (seconds, name), or with ``symbols``
-    (seconds, name, chord symbol such as Am7). Empty if ``musictx.songs`` is not installed."""
+    """Return the chords that fit a melody, or that notes of several voices imply: for each change
+    (seconds, name), or with ``symbols`` (seconds, name, chord symbol such as Am7). Empty if
+    ``musictx.songs`` is not installed."""
     if not registry.is_present("musictx.songs"):
         return []
-    from musictx.songs.chord_estimation import recognise_chords
+    from musictx.songs.chord_estimation import estimate_chords
 
-    chords = [(time, str(chord)) for time, chord in recognise_chords(score_of(document))]
+    chords = [(time, str(chord)) for time, chord in estimate_chords(score_of(document))]
     return [(*row, symbol_of(row[1])) for row in chords] if symbols else [*chords]
 
 

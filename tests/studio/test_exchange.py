@@ -24,6 +24,7 @@ from musictx.studio.request import Request, bar_range
 from tests.midi import midi_bytes
 from tests.strategies import scores
 from tests.studio.changes import saved
+from tests.studio.studios import ODE
 
 
 def one_note(**fields) -> Document:
@@ -133,6 +134,8 @@ def test_chords_are_estimated_from_notes_and_markers_are_chords_or_sections():
     document = document_of(Score(c_major + g_major))
     assert exchange.chords_of(document) == [(0.0, "C:maj"), (2.0, "G:maj")]
     assert exchange.chords_of(document, symbols=True)[1] == (2.0, "G:maj", "G")
+    melody, _ = exchange.open_document(ODE, "", StudioLimits())
+    assert [row[1] for row in exchange.chords_of(melody)][:3] == ["G:maj", "C:maj", "D:maj"]
     document.markers = ((0.0, "Verse"), (0.0, "Am7"), (1.0, "F"), (2.0, "C:hdim7/b3"), (3.0, "N"))
     shown = [(0.0, "Am7", "Am7"), (1.0, "F", "F"), (2.0, "C:hdim7/b3", "Cm7b5/Eb")]
     expected = {"chords": [*shown, (3.0, "N", "N.C.")], "sections": [(0.0, "Verse")]}
