@@ -14,7 +14,7 @@ from musictx.beats import BPM, Beats
 from musictx.notes import Score
 from musictx.studio.change import REPLACED_FIELDS, Change, NumberedNote, Seconds
 from musictx.studio.document import Document
-from musictx.studio.errors import validate
+from musictx.studio.errors import Refused, validate
 
 #: Marks that are at most this far apart count as simultaneous.
 NEAR_SECONDS = 1e-3
@@ -45,14 +45,12 @@ def timings(document: Document) -> list[Timing]:
     tempos, meters, keys = clock.tempos.tolist(), clock.meters.tolist(), document.keys
     bar_1 = pickup = 0.0
     if clock.pickup:
-        pickup = round(float(clock.meter_at[1]) * meters[0][2] / 4, 2)
+        pickup = round(float(clock.meter_at[1]) * meters[1][2] / 4, 2)
         bar_1 = meters[1][0]
         meters = [(0.0, *meters[1][1:]), *meters[2:]]
     changes: list[Timing] = []
-    for time in [
-        0.0,
-        *sorted(t for t, *_ in (*tempos, *meters, *keys) if t > bar_1 + NEAR_SECONDS),
-    ]:
+    later = sorted(t for t, *_ in (*tempos, *meters, *keys) if t > bar_1 + NEAR_SECONDS)
+    for time in [0.0, *later]:
         (tempo,), (beats, unit), key = (_in_force(marks, time) for marks in (tempos, meters, keys))
         key = key or (keys[0][1:] if keys and not time else None)
         timing = Timing(time, tempo, beats, unit, key, pickup)
@@ -113,14 +111,17 @@ def _change_meter(document: Document, new: Timing, old_pickup: float) -> Marks:
     if new.time:
         return _replace_mark(meters, new.time, *meter)
     later = meters[2 if old_pickup else 1 :]
-    pickup = min(new.pickup, new.beats - 1)
-    if pickup == old_pickup > 0:
+    if new.pickup >= new.beats:
+        raise Refused(f"pickup={new.pickup:g}: expected less than a bar, {new.beats} beats")
+    if new.pickup == old_pickup > 0:
         return (meters[0], (meters[1][0], *meter), *later)
-    beats = round(pickup)
-    if not beats:
+    beats, unit = new.pickup, new.unit
+    while beats % 1 and unit < 16:  # a pick-up of 1.5 beats in 4/4 is a bar of 3/8
+        beats, unit = 2 * beats, 2 * unit
+    if not round(beats):
         return ((0.0, *meter), *later)
-    end = document.beats.seconds(4 * beats / new.unit)
-    return ((0.0, beats, new.unit), (float(end), *meter), *later)
+    end = document.beats.seconds(4 * round(beats) / unit)
+    return ((0.0, round(beats), unit), (float(end), *meter), *later)
 
 
 def _change_tempos(document: Document, tempos: Marks, start: float) -> dict[str, Any]:
