@@ -136,8 +136,8 @@ class Takes(dict[int, Take]):
         self.last_number = max((int(name[0]) for name in names if name), default=0)
 
     def proposal(self, take: int, number: Any, document: Document) -> tuple[Take, Proposal]:
-        """Return a take and its finished proposal ``number``, with times of ``document``; raise
-        :class:`Refused` (404) if there is none."""
+        """Return a take and its finished proposal ``number``, with the times of ``document``, or
+        raise :class:`Refused` (404)."""
         if take in self:
             for proposal in self[take].at(document.clock).proposals:
                 if proposal.number == number and proposal.state == "done":
@@ -208,6 +208,10 @@ def acceptance_change(document: Document, take: int, proposal: Proposal, label: 
     for row in document.accepted - {previous}:  # must not return notes of the previous proposal
         notes = tuple(note for note in row.replaced if note[0] not in previous_numbers)
         accepted.add(row._replace(replaced=notes))
+    last, new = (max((row[1] for row in rows), default=0.0) for rows in (document.rows(), added))
+    markers = document.markers  # the end of a chart goes if only new notes start after it
+    if markers and markers[-1][1] == "N" and last < markers[-1][0] - 1e-3 < new:
+        markers = markers[:-1]
     return Change(
         label,
         remove=tuple(sorted(removed)),
@@ -215,6 +219,7 @@ def acceptance_change(document: Document, take: int, proposal: Proposal, label: 
         accept=tuple(sorted(accepted - document.accepted)),
         reject=tuple(sorted(document.accepted - accepted)),
         tracks=tracks if tracks != document.tracks else None,
+        markers=markers if markers != document.markers else None,
     )
 
 
