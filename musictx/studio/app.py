@@ -201,6 +201,8 @@ class Studio:
     def _create(self, data: JSON) -> JSON:
         name, example, file = data.get("name", ""), data.get("example"), data["file"]
         limits, examples = self._config.limits, shipped.examples()
+        if unknown := data.keys() - {"name", "example", "file"}:
+            raise Refused(f"{min(unknown)[:80]}: there is no such field")
         if example is not None:
             if example not in examples:
                 names = ", ".join(examples)
@@ -325,8 +327,8 @@ def _accept(session: Session, data: JSON) -> JSON:
     revision = data.get("revision")
     with session.locked_folder():  # until the answer: no other change comes between
         document = session.document_at(revision)
-        numbers = int(data["take"]), data.get("proposal", 1)
-        take, proposal = session.takes.proposal(*numbers, document)
+        number = int(data["take"])
+        take, proposal = session.takes.proposal(number, data.get("proposal", 1), document)
         session.apply(acceptance_change(document, take.id, proposal, take.label), revision)
         return session.json()
 

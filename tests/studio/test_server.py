@@ -37,6 +37,7 @@ async def test_a_piece_is_imported_changed_undone_listed_and_deleted(tmp_path):
         assert [0.0, 0.6, 71, 80, 0] not in [note[1:] for note in changed["notes"]]
         conflict = await send(client, "POST", f"{path}/ops", 409, json=move)
         assert conflict["revision"] == 1
+        assert "was not made" in conflict["error"]
         for wrong in ({}, {"revision": "1"}):
             refused = await send(client, "POST", f"{path}/undo", 400, json=wrong)
             assert refused["error"].startswith("revision=")
@@ -187,6 +188,8 @@ async def test_exports_contain_the_piece_a_part_of_it_or_a_proposal(client, tmp_
     assert len(formats.read(with_take)) == 3
     assert formats.read((await file("x.mid"))[0]) == formats.read(ODE)
 
+    error = await send(client, "POST", "/api/sessions?nmae=B", 400)
+    assert error["error"] == "nmae: there is no such field"
     for query, sentence in (
         ({"begin": "5", "end": "4"}, "begin=5 end=4: expected end > begin"),
         ({"end": "nan"}, "end='nan': expected a finite number"),
