@@ -142,7 +142,7 @@ def test_chords_are_estimated_from_notes_and_markers_are_chords_or_sections():
     assert exchange.markers_json(document) == expected
     for typed, name in (("F#m7/E", "F#:min7/b7"), (" bb ", "Bb:maj"), ("n.c.", "N")):
         assert exchange.parse_chord(typed) == {"name": name}
-    with pytest.raises(Refused, match="Hm7 is no chord; write C, F#m7"):
+    with pytest.raises(Refused, match='"Hm7" is no chord; write C, F#m7'):
         exchange.parse_chord("Hm7")
 
 
@@ -150,6 +150,8 @@ def test_a_mixer_is_read_from_a_file_and_written_into_it():
     rows = [(i, i + 1, 60, 80, 0, False, i % 2) for i in range(4)]
     data = midi.to_bytes(Score(notes=rows, ticks_per_quarter=480))
     document = document_of(midi.read(data))
+    _, remark = exchange.open_document(midi.to_bytes(Score()), "", StudioLimits())
+    assert remark == "There are no notes in this file."
     assert original.write(document, data).data == data  # the mixer has its defaults
     first, second = document.tracks
     document.tracks = (second._replace(pan=0, reverb=90), first._replace(volume=20, mute=True))
