@@ -100,13 +100,13 @@ test("a task is ready where it has what it needs, and else its sentence says wha
   for (const [task, scope, of, ready] of [
     ["replace", none, piece, false], ["replace", bars, piece, true], ["replace", bars, held, false], ["replace", { ...bars, tracks: null }, held, true],
     ["vary", none, piece, false], ["vary", bars, piece, true], ["vary", bars, held, false], ["vary", bars, without, false],
-    ["continue", none, piece, true], ["continue", none, pieceOf([]), false], ["continue", none, chart, false],
+    ["continue", none, piece, true], ["continue", { ...none, tracks: [1] }, without, false], ["continue", none, pieceOf([]), false], ["continue", none, chart, false],
     ["accompany", none, piece, true], ["accompany", none, pieceOf([]), false], ["accompany", none, chart, true],
     ["new", none, pieceOf([]), true], ["harmonise", none, piece, false],
   ]) assert.equal(say(task, scope, of).ready, ready, `${task}: ${say(task, scope, of).sentence}`);
   assert.match(say("replace", bars).sentence, /bars 2 to 3 anew in Bass/);
   assert.match(say("continue", { ...none, stretch: { begin: 2, end: 4 } }).sentence, /4 bars after bar 2. The music there is replaced/);
-  assert.match(say("continue", bars).sentence, /where the piece ends/, "what is selected may be all of it");
+  assert.match(say("continue", bars).sentence, /^Continues in Bass for 4 bars.*where the piece ends/, "what is selected may be all of it");
   assert.match(say("accompany", { stretch: null, tracks: [1] }, without).sentence, /Composes Bass to the other notes of the whole piece/);
   for (const { name } of TASKS) assert.ok(say(name, none).sentence.endsWith("."));
 });
