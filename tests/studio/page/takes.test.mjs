@@ -3,7 +3,7 @@ import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
 import { exchangedNotes, composedUntil, takeStretch, applyNoteEvents, Takes } from "../../../musictx/studio/page/js/document/takes.js";
 import { describe, defaultSettings, modelFor, request, TASKS, settingsOf } from "../../../musictx/studio/page/js/panels/tasks.js";
-import { sentence } from "../../../musictx/studio/page/js/document/words.js";
+import { dynamicLabel } from "../../../musictx/studio/page/js/document/words.js";
 import { beatsOf, pieceOf } from "./music.mjs";
 
 const takeOf = (more = {}) => ({
@@ -132,3 +132,5 @@ test("a take of the history sets the panel as it was", () => {
     assert.deepEqual(request(again, piece, bars, model), asked);
   }
 });
+
+test("a velocity has the mark that MusicXML has for it", () => assert.deepEqual([49, 80, 96, 112].map(dynamicLabel), ["p", "mf", "f", "ff"]));
