@@ -71,7 +71,7 @@ export function describe({ task, bars, keep }, piece, beats, { stretch, tracks }
     return ready(piece.notes.size ? `A new piece of ${length}${players}, after the end of this one.` : `A new piece of ${length}${players}.`);
   }
   if (!piece.notes.size) {
-    if (task === "accompany" && piece.chords.length) return ready("Composes tracks to the chords above the bars.");
+    if (task === "accompany" && piece.chords.length) return ready("Composes tracks to all the chords above the bars.");
     return impossible("There are no notes yet. Draw some, or begin with New.");
   }
   const changesSelection = task === "replace" || task === "vary";
