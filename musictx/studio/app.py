@@ -179,6 +179,8 @@ class Studio:
             result = function(session, data)
             if session.document is not old_document:
                 self.hub.publish(session.id, "document", {"revision": session.document.revision})
+            if session.document.clock != old_document.clock:
+                self.hub.publish(session.id, "takes", self.composer.takes(session))
             return result
 
         return self._route(call, status)
@@ -199,6 +201,8 @@ class Studio:
     def _create(self, data: JSON) -> JSON:
         name, example, file = data.get("name", ""), data.get("example"), data["file"]
         limits, examples = self._config.limits, shipped.examples()
+        if unknown := data.keys() - {"name", "example", "file"}:
+            raise Refused(f"{min(unknown)[:80]}: there is no such field")
         if example is not None:
             if example not in examples:
                 names = ", ".join(examples)
@@ -260,7 +264,7 @@ class Studio:
         document = session.document
         revision = document.revision
         if options.take is not None:
-            _, proposal = session.takes.proposal(options.take, options.proposal)
+            _, proposal = session.takes.proposal(options.take, options.proposal, document)
             document = document.copy()
             document.apply(acceptance_change(document, options.take, proposal))
         return Export(
@@ -321,9 +325,10 @@ def _apply(session: Session, data: JSON) -> JSON:
 def _accept(session: Session, data: JSON) -> JSON:
     """Add the notes of a proposal, as one operation, and return the document."""
     revision = data.get("revision")
-    take, proposal = session.takes.proposal(int(data["take"]), data.get("proposal", 1))
     with session.locked_folder():  # until the answer: no other change comes between
         document = session.document_at(revision)
+        number = int(data["take"])
+        take, proposal = session.takes.proposal(number, data.get("proposal", 1), document)
         session.apply(acceptance_change(document, take.id, proposal, take.label), revision)
         return session.json()
 

@@ -125,6 +125,7 @@ class Change:
     tracks: tuple[Track, ...] | None = None
     pedals: tuple[Pedal, ...] | None = None
     tempos: tuple[Tempo, ...] | None = None
+    clock: tuple[Tempo, ...] | None = None
     meters: tuple[Meter, ...] | None = None
     keys: tuple[Key, ...] | None = None
     fermatas: tuple[Seconds, ...] | None = None
@@ -148,9 +149,9 @@ REPLACED_FIELDS = tuple(field.name for field in fields(Change) if field.default 
 
 
 def parse_change(data: Any) -> Change:
-    """Return the change that a page requests. Raise :class:`Refused` if it is invalid, or accepts
-    or rejects proposals, for which takes have a route of their own."""
+    """Return the change that a page requests. Raise :class:`Refused` if it is invalid, or has
+    a field that only the routes of takes and of the timing set."""
     change = validate(Change, data)
-    if change.accept or change.reject:
-        raise Refused("accept, reject: use the route takes/{take}/accept")
+    if change.accept or change.reject or change.clock:
+        raise Refused("accept, reject, clock: use the routes takes/{take}/accept and timing")
     return change

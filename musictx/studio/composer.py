@@ -63,9 +63,10 @@ class Composer:
         self._thread.start()
 
     def takes(self, session: Session) -> list[dict[str, Any]]:
-        """Return all takes of a session, as JSON for a page."""
+        """Return all takes of a session, as JSON for a page, with the times of its document."""
         with self._lock:
-            return [take.json() for _, take in sorted(session.takes.items())]
+            clock = session.document.clock
+            return [take.at(clock).json() for _, take in sorted(session.takes.items())]
 
     def submit(self, session: Session, data: Mapping[str, Any]) -> dict[str, Any]:
         """Save and queue a take for the request ``data`` of a page, and return it as JSON. Raise
@@ -103,6 +104,7 @@ class Composer:
                 command=command_line(request, source.config),
                 at_end=model.four_voices and request.task in ("replace", "harmonise"),
                 input=None if file is None else f"takes/{file}",
+                clock=document.clock,
                 proposals=[Proposal(i + 1) for i in range(request.samples)],
             )
             save_take(folder, take)
@@ -146,8 +148,9 @@ class Composer:
             return
         except UserError as error:  # such as a full disk: the take is published nevertheless
             print(f"musictx studio: {self._message(error)}", file=sys.stderr)
+        take = take.at(session.document.clock)
         if proposal is not None:
-            data = {"take": take.id, "proposal": vars(proposal).copy()}
+            data = {"take": take.id, "proposal": vars(take.proposals[proposal.number - 1]).copy()}
             self._publish(session.id, "proposal", data)
         self._publish(session.id, "take", take.json(notes=False))
 

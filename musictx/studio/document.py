@@ -33,6 +33,7 @@ class Document:
     next_id     the number of the next new note
     accepted    the proposals in the piece, each with the notes that it added and replaced
     tempos, meters, keys, pedals  rows as in :mod:`musictx.studio.change`
+    clock       tempos that change only together with the times of all notes; converts takes
     favourites  (take, proposal) of the proposals that the user marked
     fermatas, markers, lyrics, composer  as in :class:`musictx.notes.Score`
     """
@@ -46,6 +47,7 @@ class Document:
     tracks: tuple[Track, ...] = (Track(0, "", 0, False),)
     pedals: tuple[types.Pedal, ...] = ()
     tempos: tuple[types.Tempo, ...] = ((0.0, 120.0),)
+    clock: tuple[types.Tempo, ...] = ((0.0, 60.0),)
     meters: tuple[types.Meter, ...] = ((0.0, 4, 4),)
     keys: tuple[types.Key, ...] = ()
     ticks_per_quarter: Annotated[int, Field(ge=0, lt=2**15)] = 480

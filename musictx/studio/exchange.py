@@ -66,7 +66,7 @@ def open_document(data: bytes, name: str, limits: StudioLimits) -> tuple[Documen
         score = read(data, limits=dataclasses.replace(limits, seconds=DAY), repairs=repairs)
     except ReadError as error:
         if error.reason == "not a MIDI file":
-            raise Refused(f"{quoted}: this is neither a MIDI file nor MusicXML") from None
+            raise Refused(f"{quoted}: this is neither MIDI nor MusicXML nor a chart") from None
         sentence = str(error).partition(": ")[2]
         if limit := re.search(r"limits\.\w+=", sentence):
             advice = f"; cut it, or start musictx studio with {limit[0]}"
@@ -83,6 +83,8 @@ def open_document(data: bytes, name: str, limits: StudioLimits) -> tuple[Documen
         )
     lost = ", ".join(repair for repair in repairs if repair in LOSSY_REPAIRS)
     remark = f"The file is damaged ({lost}). What could be read of it is here." if lost else None
+    if not len(score) and not is_chart(score):
+        remark = "There are no notes in this file."
     if repairs and is_notation:
         remark = f"Not played as written: {'; '.join(repairs)}."
     return document_of(score, clean_name(score.title) or name), remark
@@ -269,19 +271,19 @@ def parse_chord(text: str) -> dict[str, str]:
     text = text.strip()
     name = name_of(text[:1].upper() + text[1:])
     if name is None:
-        raise Refused(f"{text[:40]} is no chord; write C, F#m7, Bbmaj7, Gsus4 or N.C.")
+        raise Refused(f'"{text[:40]}" is no chord; write C, F#m7, Bbmaj7, Gsus4 or N.C.')
     return {"name": name}
 
 
 def chords_of(document: Document, symbols: bool = False) -> list[tuple[Any, ...]]:
-    """Return the chords that the notes imply: for each change (seconds, name), or with ``symbols``
+    """Return chords by ``estimate_chords``: for each change (seconds, name), or with ``symbols``
     (seconds, name, chord symbol such as Am7). Empty if ``musictx.songs`` is not installed."""
     if not registry.is_present("musictx.songs"):
         return []
-    from musictx.songs.chord_estimation import recognise_chords
+    from musictx.songs.chord_estimation import estimate_chords
 
     score = score_of(document)
-    chords = name_chords(score, recognise_chords(score))
+    chords = name_chords(score, estimate_chords(score))
     return [(*row, symbol_of(row[1])) for row in chords] if symbols else [*chords]
 
 

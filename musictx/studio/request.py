@@ -91,6 +91,8 @@ def parse_request(
             raise Refused(f"{name[:20]}: the model {model.name} does not follow it")
     if request.task not in ("new", "continue"):
         return replace(request, seconds=None, bars=None), model
+    if request.seconds and request.bars:
+        raise Refused("seconds, bars: expected only one of them")
     seconds = None if request.bars else request.seconds or DEFAULT_SECONDS
     return replace(request, seconds=seconds), model
 

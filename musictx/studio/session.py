@@ -104,7 +104,7 @@ class Session:
         if type(revision) is not int:
             raise Refused(f"revision={shown(revision)}: expected the piece's, a whole number")
         if revision != document.revision:
-            sentence = "another page has changed this music; it is loaded again"
+            sentence = "this music has changed meanwhile, so nothing was done"
             raise Refused(sentence, 409, revision=document.revision)
         return document
 

@@ -14,14 +14,17 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import AfterValidator, Field, FiniteFloat
 
+from musictx.beats import Beats
 from musictx.files import read_bytes, remove_partial, write_text
+from musictx.notes import Score
 from musictx.studio import change as types
 from musictx.studio.change import Accepted, Change, Note, Number, NumberedNote, Track
 from musictx.studio.document import Document
@@ -57,6 +60,7 @@ class Take:
     place    the position in the queue, from 1; 0 if the take does not wait
     at_end   whether pages get the notes of a proposal only when it is finished
     aside    whether the user has hidden the take
+    clock    the clock of the document when the take was requested
     """
 
     id: Annotated[int, Field(ge=1, le=10**9)]
@@ -78,10 +82,26 @@ class Take:
     error: str | None = None
     made: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     proposals: list[Proposal] = field(default_factory=list)
+    clock: tuple[types.Tempo, ...] = ((0.0, 60.0),)
 
     @property
     def is_running(self) -> bool:
         return self.state in RUNNING
+
+    def at(self, clock: tuple[types.Tempo, ...]) -> Take:
+        """Return the take with its times converted to those of a document with this ``clock``."""
+        if clock == self.clock:
+            return self
+        old, new = (Beats(Score(tempos=rows)) for rows in (self.clock, clock))  # type: ignore[arg-type]
+
+        def moved(rows: Sequence[Any]) -> list[Any]:
+            times = new.seconds(old.quarters(np.array([row[:2] for row in rows]))).tolist()
+            return [(*pair, *row[2:]) for pair, row in zip(times, rows)]
+
+        ((begin, end),) = moved([(self.begin, self.end)])
+        proposals = [replace(each, notes=moved(each.notes)) for each in self.proposals]
+        request = self.request | {"begin": begin, "end": end}
+        return replace(self, begin=begin, end=end, request=request, proposals=proposals)
 
     def json(self, notes: bool = True) -> dict[str, Any]:
         """Return the take as JSON for a page, with or without the notes of its proposals."""
@@ -115,10 +135,11 @@ class Takes(dict[int, Take]):
         names = [re.match(r"[0-9]{4,9}\b", path.name) for path in folder.glob("*")]
         self.last_number = max((int(name[0]) for name in names if name), default=0)
 
-    def proposal(self, take: int, number: Any) -> tuple[Take, Proposal]:
-        """Return a take and its finished proposal ``number``, or raise :class:`Refused` (404)."""
+    def proposal(self, take: int, number: Any, document: Document) -> tuple[Take, Proposal]:
+        """Return a take and its finished proposal ``number``, with the times of ``document``, or
+        raise :class:`Refused` (404)."""
         if take in self:
-            for proposal in self[take].proposals:
+            for proposal in self[take].at(document.clock).proposals:
                 if proposal.number == number and proposal.state == "done":
                     return self[take], proposal
         raise Refused(f"take {take} has no finished proposal {str(number)[:20]}", 404)
@@ -187,6 +208,10 @@ def acceptance_change(document: Document, take: int, proposal: Proposal, label: 
     for row in document.accepted - {previous}:  # must not return notes of the previous proposal
         notes = tuple(note for note in row.replaced if note[0] not in previous_numbers)
         accepted.add(row._replace(replaced=notes))
+    last, new = (max((row[1] for row in rows), default=0.0) for rows in (document.rows(), added))
+    markers = document.markers  # the end of a chart goes if only new notes start after it
+    if markers and markers[-1][1] == "N" and last < markers[-1][0] - 1e-3 < new:
+        markers = markers[:-1]
     return Change(
         label,
         remove=tuple(sorted(removed)),
@@ -194,6 +219,7 @@ def acceptance_change(document: Document, take: int, proposal: Proposal, label: 
         accept=tuple(sorted(accepted - document.accepted)),
         reject=tuple(sorted(document.accepted - accepted)),
         tracks=tracks if tracks != document.tracks else None,
+        markers=markers if markers != document.markers else None,
     )
 
 

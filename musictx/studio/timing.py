@@ -10,10 +10,11 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from musictx.beats import BPM
-from musictx.studio.change import Change, Seconds
+from musictx.beats import BPM, Beats
+from musictx.notes import Score
+from musictx.studio.change import REPLACED_FIELDS, Change, NumberedNote, Seconds
 from musictx.studio.document import Document
-from musictx.studio.errors import validate
+from musictx.studio.errors import Refused, validate
 
 #: Marks that are at most this far apart count as simultaneous.
 NEAR_SECONDS = 1e-3
@@ -44,14 +45,12 @@ def timings(document: Document) -> list[Timing]:
     tempos, meters, keys = clock.tempos.tolist(), clock.meters.tolist(), document.keys
     bar_1 = pickup = 0.0
     if clock.pickup:
-        pickup = round(float(clock.meter_at[1]) * meters[0][2] / 4, 2)
+        pickup = round(float(clock.meter_at[1]) * meters[1][2] / 4, 2)
         bar_1 = meters[1][0]
         meters = [(0.0, *meters[1][1:]), *meters[2:]]
     changes: list[Timing] = []
-    for time in [
-        0.0,
-        *sorted(t for t, *_ in (*tempos, *meters, *keys) if t > bar_1 + NEAR_SECONDS),
-    ]:
+    later = sorted(t for t, *_ in (*tempos, *meters, *keys) if t > bar_1 + NEAR_SECONDS)
+    for time in [0.0, *later]:
         (tempo,), (beats, unit), key = (_in_force(marks, time) for marks in (tempos, meters, keys))
         key = key or (keys[0][1:] if keys and not time else None)
         timing = Timing(time, tempo, beats, unit, key, pickup)
@@ -79,7 +78,7 @@ def timing_change(document: Document, data: dict[str, Any]) -> Change:
         else:
             tempos = ((0.0, new.tempo),)
         fields = _change_tempos(document, tempos, new.time) if keep_beats else {"tempos": tempos}
-    moved = replace(document, **{name: fields[name] for name in fields if name != "change"})
+    moved = replace(document, **{name: fields[name] for name in fields.keys() & {*REPLACED_FIELDS}})
     if (new.beats, new.unit, new.pickup) != (old.beats, old.unit, old.pickup):
         fields["meters"] = _change_meter(moved, new, old.pickup)
     if new.key != old.key and new.time:
@@ -112,20 +111,23 @@ def _change_meter(document: Document, new: Timing, old_pickup: float) -> Marks:
     if new.time:
         return _replace_mark(meters, new.time, *meter)
     later = meters[2 if old_pickup else 1 :]
-    pickup = min(new.pickup, new.beats - 1)
-    if pickup == old_pickup > 0:
+    if new.pickup >= new.beats:
+        raise Refused(f"pickup={new.pickup:g}: expected less than a bar, {new.beats} beats")
+    if new.pickup == old_pickup > 0:
         return (meters[0], (meters[1][0], *meter), *later)
-    beats = round(pickup)
-    if not beats:
+    beats, unit = new.pickup, new.unit
+    while beats % 1 and unit < 16:  # a pick-up of 1.5 beats in 4/4 is a bar of 3/8
+        beats, unit = 2 * beats, 2 * unit
+    if not round(beats):
         return ((0.0, *meter), *later)
-    end = document.beats.seconds(4 * beats / new.unit)
-    return ((0.0, beats, new.unit), (float(end), *meter), *later)
+    end = document.beats.seconds(4 * round(beats) / unit)
+    return ((0.0, round(beats), unit), (float(end), *meter), *later)
 
 
 def _change_tempos(document: Document, tempos: Marks, start: float) -> dict[str, Any]:
     """Return the fields of a change to these ``tempos``, whose times are still in the old tempos.
     Everything from ``start`` seconds on keeps its beat."""
-    old = document.beats
+    old, marks = document.beats, [row[0] for row in (*document.tempos, *tempos, *document.clock)]
     bpm = np.array([row[1] for row in tempos])
     lengths = np.diff(old.quarters(np.array([row[0] for row in tempos]))) * 60 / bpm[:-1]
     tempos = tuple(zip(np.cumsum([0.0, *lengths]).tolist(), bpm.tolist()))
@@ -135,11 +137,19 @@ def _change_tempos(document: Document, tempos: Marks, start: float) -> dict[str,
         old_times = np.array([*times])
         return np.where(old_times < start, old_times, new.seconds(old.quarters(old_times))).tolist()
 
+    def move_notes(notes: Sequence[NumberedNote]) -> tuple[NumberedNote, ...]:
+        starts, ends = (move(note[column] for note in notes) for column in (1, 2))
+        return tuple((n, *times, *rest) for (n, _, _, *rest), *times in zip(notes, starts, ends))  # type: ignore[misc]
+
     fields: dict[str, Any] = {"tempos": tempos, "fermatas": tuple(move(document.fermatas))}
+    lines = np.unique(np.round([*marks, max(marks) + 1], 6))  # to the microsecond: none is doubled
+    clock = Beats(Score(tempos=document.clock)).quarters(lines)  # type: ignore[arg-type]
+    speeds = np.diff(clock) * 60 / np.diff(move(lines))
+    fields["clock"] = tuple(zip(move(lines), speeds.tolist()))
     for name in ("meters", "keys", "pedals", "markers", "lyrics"):
         rows = getattr(document, name)
         fields[name] = tuple(zip(move(row[0] for row in rows), *[*zip(*rows)][1:]))
-    notes = document.rows()
-    starts, ends = (move(note[column] for note in notes) for column in (1, 2))
-    change = tuple((n, *times, *rest) for (n, _, _, *rest), *times in zip(notes, starts, ends))
-    return {**fields, "change": change}
+    accepted = {row._replace(replaced=move_notes(row.replaced)) for row in document.accepted}
+    fields["accept"] = tuple(sorted(accepted - document.accepted))
+    fields["reject"] = tuple(sorted(document.accepted - accepted))
+    return {**fields, "change": move_notes(document.rows())}

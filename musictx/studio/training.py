@@ -80,9 +80,9 @@ class Training:
         limits = dataclasses.replace(self._config.limits, read_seconds=LOOK_SECONDS)
         contents: dict[str, Any] = run_isolated(summary_of, str(folder), limits=limits)
         if not contents["files"]:
-            raise Refused(f"{typed}: there is no MIDI or MusicXML file in this folder or below")
+            raise Refused(f'"{typed}": there is no MIDI or MusicXML file in this folder or below')
         if not contents["read"]:
-            raise Refused(f"{typed}: none of the files could be read")
+            raise Refused(f'"{typed}": none of the files could be read')
         return {"folder": typed, "command": self._command_line(typed, folder), **contents}
 
     def start(self, typed: Any) -> dict[str, Any]:
@@ -174,7 +174,7 @@ class Training:
             raise Refused("folder: expected the path of a folder, such as ~/midi")
         folder = Path(typed.strip()).expanduser().resolve()
         if not os.path.isdir(folder):
-            raise Refused(f"{typed}: there is no such folder on this machine")
+            raise Refused(f'"{typed}": there is no such folder on this machine')
         return folder
 
     def _run(self, folder: Path) -> Path:

@@ -43,7 +43,7 @@ def test_chords_are_estimated_typed_and_followed(desk, studio):
     press_at_start(desk, "c")
     desk.page.context.watched.expected.append("status of 400")
     write(desk, "Chord", "Hm7")
-    desk.page.get_by_text("Hm7 is no chord").wait_for()
+    desk.page.get_by_text('"Hm7" is no chord').wait_for()
     write(desk, "Chord", "Em7")
     press_at_start(desk, "m")
     write(desk, "Section", "A")

@@ -85,6 +85,7 @@ def test_a_part_is_composed_for_a_track_without_notes(task, studio, session):
         ({"model": "piano", "tracks": [4]}, "the model piano writes no bass.*such as song"),
         ({"task": "vary", "tracks": [4]}, "no notes to vary on these tracks; replace composes"),
         ({"begin": 100, "end": 120}, "no notes here to compose to; draw some"),
+        ({"task": "new", "seconds": 3, "bars": 2}, "seconds, bars: expected only one of them"),
     ):
         with pytest.raises(Refused, match=sentence):
             studio.composer.submit(session, {"task": task, **request, **wrong})
@@ -158,7 +159,7 @@ def test_after_a_restart_finished_takes_are_unchanged_and_unfinished_ones_stoppe
         ({"task": "replace", "begin": 0, "end": 3, "model": "chorale"}, "four voices.*2 tracks"),
         ({"task": "continue", "end": 0}, "no notes before 0.0 s"),
         ({"task": "accompany", "tracks": [2]}, "no pitched notes in the selection"),
-        ({"task": "new", "revision": 12}, "has changed this music"),
+        ({"task": "new", "revision": 12}, "has changed meanwhile"),
     ],
 )  # fmt: skip
 def test_an_invalid_request_gets_a_sentence_and_writes_no_file(wrong, sentence, studio, session):

@@ -109,6 +109,7 @@ def test_accepting_keeps_locked_notes_and_adds_a_new_track_with_a_free_id():
     document = two_notes()
     document.locked = {1}
     document.tracks += (Track(7, "piano", 0, False),)
+    document.markers = ((0.0, "C:maj"), (3.0, "N"))
     before = copy.deepcopy(document)
     bass = {"id": 7, "name": "bass", "program": 33, "drum": False}
     notes = [[0.5, 1.5, 65, 70, 0], [0.5, 1.0, 40, 70, 7]]
@@ -122,6 +123,9 @@ def test_accepting_keeps_locked_notes_and_adds_a_new_track_with_a_free_id():
     assert music(document) == music(before)
     with pytest.raises(Refused, match="a track that was deleted"):
         accept(document, 4, proposal | {"notes": [[0, 1, 60, 80, 5]]})
+    for start, markers in ((2.0, before.markers), (3.0, before.markers[:1])):
+        accept(document, 4, proposal | {"notes": [[start, 4, 60, 80, 0]]})
+        assert document.markers == markers  # new notes after a chart remove its end
 
 
 def test_a_track_that_a_proposal_empties_is_removed_and_restored_by_undo():

@@ -36,15 +36,13 @@ async def test_all_pages_of_a_session_receive_its_events_from_any_thread(client)
             assert (kind, takes[0]["id"]) == ("takes", 1)
         await send(client, "POST", f"{path}/ops", json={"revision": 0, "remove": [0]})
         publish = client.composer.publish
-        await asyncio.to_thread(publish, session, "note", {"take": 1, "text": "a\nb"})
+        note = {"take": 1, "text": "a\nb"}
+        await asyncio.to_thread(publish, session, "note", note)
         await asyncio.to_thread(publish, "another", "note", {})
         await asyncio.to_thread(publish, session, "take", {"id": 1})
+        expected = [("document", {"revision": 1}), ("note", note), ("take", {"id": 1})]
         for page in (one, two):
-            assert await events(page, 3) == [
-                ("document", {"revision": 1}),
-                ("note", {"take": 1, "text": "a\nb"}),
-                ("take", {"id": 1}),
-            ]
+            assert await events(page, 3) == expected
 
 
 async def test_a_page_that_reads_nothing_is_disconnected_and_may_connect_again(client, monkeypatch):

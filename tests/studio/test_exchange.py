@@ -24,6 +24,7 @@ from musictx.studio.request import Request, bar_range
 from tests.midi import midi_bytes
 from tests.strategies import scores
 from tests.studio.changes import saved
+from tests.studio.studios import ODE
 
 
 def one_note(**fields) -> Document:
@@ -133,13 +134,15 @@ def test_chords_are_estimated_from_notes_and_markers_are_chords_or_sections():
     document = document_of(Score(d_flat_major + a_flat_major))
     assert exchange.chords_of(document) == [(0.0, "Db:maj"), (2.0, "Ab:maj")]
     assert exchange.chords_of(document, symbols=True)[1] == (2.0, "Ab:maj", "Ab")
+    melody, _ = exchange.open_document(ODE, "", StudioLimits())
+    assert [row[1] for row in exchange.chords_of(melody)][:3] == ["G:maj", "C:maj", "D:maj"]
     document.markers = ((0.0, "Verse"), (0.0, "Am7"), (1.0, "F"), (2.0, "C:hdim7/b3"), (3.0, "N"))
     shown = [(0.0, "Am7", "Am7"), (1.0, "F", "F"), (2.0, "C:hdim7/b3", "Cm7b5/Eb")]
     expected = {"chords": [*shown, (3.0, "N", "N.C.")], "sections": [(0.0, "Verse")]}
     assert exchange.markers_json(document) == expected
     for typed, name in (("F#m7/E", "F#:min7/b7"), (" bb ", "Bb:maj"), ("n.c.", "N")):
         assert exchange.parse_chord(typed) == {"name": name}
-    with pytest.raises(Refused, match="Hm7 is no chord; write C, F#m7"):
+    with pytest.raises(Refused, match='"Hm7" is no chord; write C, F#m7'):
         exchange.parse_chord("Hm7")
 
 
@@ -147,6 +150,8 @@ def test_a_mixer_is_read_from_a_file_and_written_into_it():
     rows = [(i, i + 1, 60, 80, 0, False, i % 2) for i in range(4)]
     data = midi.to_bytes(Score(notes=rows, ticks_per_quarter=480))
     document = document_of(midi.read(data))
+    _, remark = exchange.open_document(midi.to_bytes(Score()), "", StudioLimits())
+    assert remark == "There are no notes in this file."
     assert original.write(document, data).data == data  # the mixer has its defaults
     first, second = document.tracks
     document.tracks = (second._replace(pan=0, reverb=90), first._replace(volume=20, mute=True))

@@ -5,6 +5,7 @@ import importlib
 import io
 import json
 import re
+from unittest.mock import patch
 from urllib.parse import quote
 
 import mido
@@ -78,7 +79,7 @@ async def test_a_piece_is_imported_changed_undone_listed_and_deleted(tmp_path):
 MANY_NOTES = formats.to_bytes(pieces.line(*[60] * 1001, every=0.1))
 #: (bytes of an upload, status and sentence of the response)
 REFUSED = [
-    (b"hello", 400, "neither a MIDI file nor MusicXML"),
+    (b"hello", 400, "neither MIDI nor MusicXML nor a chart"),
     (ODE[:20], 400, "damaged"),
     (formats.to_bytes(pieces.of((7299, 7300))), 400, "it lasts 2.0 hours"),
     (b"M" * 16_000_001, 413, "larger than 16 MB"),
@@ -119,16 +120,8 @@ async def test_a_body_must_arrive_in_time(client, monkeypatch):
         assert "within 0.1 seconds" in (await answer.json())["error"]
 
 
-HOSTILE_NAMES = [
-    "../../etc/passwd",
-    "..\\..\\x.mid",
-    "a\0b\r\nSet-Cookie: x=1",
-    "<script>alert(1)</script>",
-    "\u202egnp.exe",
-    "Стол 🎹",
-    ".mid",
-    'a"; filename="b.exe',
-]
+HOSTILE_NAMES = ["../../etc/passwd", "..\\..\\x.mid", "a\0b\r\nSet-Cookie: x=1", "Стол 🎹", ".mid"]
+HOSTILE_NAMES += ["<script>alert(1)</script>", "\u202egnp.exe", 'a"; filename="b.exe']
 
 
 async def test_hostile_names_change_neither_paths_nor_headers(client, tmp_path):
@@ -186,6 +179,7 @@ async def test_exports_contain_the_piece_a_part_of_it_or_a_proposal(client, tmp_
     assert len(formats.read(with_take)) == 3
     assert formats.read((await file("x.mid"))[0]) == formats.read(ODE)
 
+    await send(client, "POST", "/api/sessions?nmae=B", 400)
     for query, sentence in (
         ({"begin": "5", "end": "4"}, "begin=5 end=4: expected end > begin"),
         ({"end": "nan"}, "end='nan': expected a finite number"),
@@ -309,8 +303,12 @@ async def test_a_proposal_is_accepted_and_undone(client, monkeypatch):
     get_json = Session.json  # in a lock, since no other change may come before the answer
     monkeypatch.setattr(Session, "json", lambda s: get_json(s) if s._lock._is_owned() else {})
     piece = await send(client, "POST", accept, json={"proposal": 1, "revision": 3})
-    timing = piece["timings"][0] | {"revision": 4, "tempo": 90}
-    assert await send(client, "POST", f"{path}/timing", json=timing)
+    timing = piece["timings"][0] | {"revision": 4, "tempo": piece["timings"][0]["tempo"] / 2}
+    with patch.object(client.studio.hub, "publish") as publish:
+        assert await send(client, "POST", f"{path}/timing", json=timing)
+    assert [call.args[1] for call in publish.call_args_list] == ["document", "takes"]
+    piece = await send(client, "POST", accept, json={"proposal": 1, "revision": 5})
+    assert piece["notes"][0][1:3] == pytest.approx([0, 1])  # the proposal keeps its beats, too
 
 
 async def test_an_invalid_body_gets_a_sentence(client):

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from musictx.studio.change import Accepted
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from musictx.studio.exchange import score_of
 from musictx.studio.timing import timing_change, timings
+from tests.studio.studios import take
 
 NOTES = np.random.default_rng(19).uniform(0, 30, (40, 2)).tolist()
 PIECE = Document(
@@ -23,6 +24,7 @@ PIECE = Document(
     markers=((25.0, "C:maj"),),
     lyrics=((1.0, "la"),),
     fermatas=(4.8, 11.0),
+    accepted={Accepted(1, 1, 0, 2, ((90, 4.0, 12.5, 60, 80, 0),))},
 )
 
 
@@ -36,24 +38,23 @@ def after(document: Document, time: float = 0.0, keep_beats: bool = True, **valu
 
 
 def times(document: Document) -> np.ndarray:
-    """Return the times of all notes and marks except the tempos."""
+    """Return the times of all notes, also replaced and proposed ones, and of all other marks."""
     marks = [getattr(document, name) for name in ("meters", "keys", "pedals", "markers", "lyrics")]
     rows = [row[0] for rows in marks for row in rows]
-    return np.array(
-        [t for n in document.notes.values() for t in n[:2]] + rows + [*document.fermatas]
-    )
-
-
-def quarters(document: Document) -> np.ndarray:
-    return score_of(document, ()).beats.quarters(times(document))
+    proposed = take(1, [(3.0, 26.0, 60, 80, 0)]).at(document.clock)
+    notes = [*document.notes.values(), *proposed.proposals[0].notes]
+    notes += [note[1:] for row in document.accepted for note in row.replaced]
+    rows += [*document.fermatas, proposed.end, *[time for note in notes for time in note[:2]]]
+    return np.array(rows)
 
 
 @given(st.floats(20, 300), st.sampled_from([0.0, 4.8, 10.0, 25.0]))
 def test_in_another_tempo_everything_keeps_its_beat_or_its_seconds(bpm, start):
     later = after(PIECE, start, tempo=bpm)
-    assert quarters(later) == pytest.approx(quarters(PIECE), abs=1e-6)
+    quarters = [piece.beats.quarters(times(piece)) for piece in (later, PIECE)]
+    assert quarters[0] == pytest.approx(quarters[1], abs=1e-6)
     early = times(PIECE) < start
-    assert (times(later)[early] == times(PIECE)[early]).all()
+    assert times(later)[early] == pytest.approx(times(PIECE)[early], abs=1e-9)
     assert later.locked == PIECE.locked
     old = next(timing for timing in reversed(timings(PIECE)) if timing.time <= start)
     assert times(after(later, start, tempo=old.tempo)) == pytest.approx(times(PIECE), abs=1e-6)
@@ -72,10 +73,8 @@ def test_a_tempo_holds_to_the_next_one_and_at_the_beginning_scales_all():
 
 def test_meter_key_and_pick_up_of_the_beginning_and_later_ones_stay():
     piece = Document(meters=((0.0, 4, 4), (8.0, 3, 4)))
-    assert [(t.tempo, t.beats, t.unit, t.key) for t in timings(piece)] == [
-        (120, 4, 4, None),
-        (120, 3, 4, None),
-    ]
+    expected = [(120, 4, 4, None), (120, 3, 4, None)]
+    assert [(t.tempo, t.beats, t.unit, t.key) for t in timings(piece)] == expected
     assert after(piece).meters == piece.meters
     marked = after(piece, beats=6, unit=8, key=(-3, True))
     assert (marked.meters, marked.keys) == (((0, 6, 8), (8, 3, 4)), ((0, -3, True),))
@@ -86,10 +85,12 @@ def test_meter_key_and_pick_up_of_the_beginning_and_later_ones_stay():
     assert [(t.time, t.beats, t.pickup) for t in timings(begun)] == [(0, 4, 1), (8, 3, 1)]
     assert after(begun, beats=3).meters == ((0, 1, 4), (0.5, 3, 4), (8, 3, 4))
     assert after(begun, pickup=0).meters == piece.meters
-    assert after(piece, pickup=9).meters[0] == (0, 3, 4), "a whole bar is no pick-up"
+    for pickup, meter in ((1.5, (3, 8)), (0.5, (1, 8)), (2.25, (9, 16))):
+        begun = after(piece, pickup=pickup)
+        assert (begun.meters[0][1:], timings(begun)[0].pickup) == (meter, pickup)
 
 
-@pytest.mark.parametrize("data", [{}, {"time": -1}, {"tempo": float("nan")}, {"beats": 0}])
+@pytest.mark.parametrize("data", [{}, {"time": -1}, {"tempo": np.nan}, {"beats": 0}, {"pickup": 4}])
 def test_a_damaged_timing_is_refused(data):
     valid = vars(timings(PIECE)[0])
     with pytest.raises(Refused):

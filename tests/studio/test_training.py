@@ -77,7 +77,7 @@ def test_a_folder_without_music_gets_a_sentence(tmp_path):
     (tmp_path / "damaged" / "x.mid").write_bytes(b"none")
     for typed, sentence in (
         *((typed, "folder: expected") for typed in (None, "a\0b", "x" * 2000)),
-        ("/no/such/folder", "/no/such/folder: there is no such folder"),
+        ("/no/such/folder", '"/no/such/folder": there is no such folder'),
         (f"{tmp_path}/damaged/x.mid", "there is no such folder"),
         (f"{tmp_path}/damaged", "none of the files"),
     ):

@@ -7,10 +7,7 @@ import { beatsOf, randomly } from "./music.mjs";
 
 const near = (a, b, by = 1e-6) => assert.ok(Math.abs(a - b) <= by, `${a} is not ${b}`);
 /** Four bars of 3/4 at 0.5 s a beat, then of 4/4 at 0.25 s, as a piece with changes has them. */
-const MIXED = [
-  ...beatsOf(4, { beats: 3 }),
-  ...beatsOf(6, { length: 0.25 }).map(([time, bar, beat]) => [time + 6, bar + 4, beat]),
-];
+const MIXED = [...beatsOf(4, { beats: 3 }), ...beatsOf(6, { length: 0.25 }).map(([time, bar, beat]) => [time + 6, bar + 4, beat])];
 const MUSIC = [new Beats(beatsOf(8)), new Beats(MIXED)];
 
 test("a moment is in the last beat that is not after it", () => {

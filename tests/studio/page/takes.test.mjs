@@ -3,7 +3,7 @@ import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
 import { exchangedNotes, composedUntil, takeStretch, applyNoteEvents, Takes } from "../../../musictx/studio/page/js/document/takes.js";
 import { describe, defaultSettings, modelFor, request, TASKS, settingsOf } from "../../../musictx/studio/page/js/panels/tasks.js";
-import { sentence } from "../../../musictx/studio/page/js/document/words.js";
+import { dynamicLabel } from "../../../musictx/studio/page/js/document/words.js";
 import { beatsOf, pieceOf } from "./music.mjs";
 
 const takeOf = (more = {}) => ({
@@ -100,13 +100,13 @@ test("a task is ready where it has what it needs, and else its sentence says wha
   for (const [task, scope, of, ready] of [
     ["replace", none, piece, false], ["replace", bars, piece, true], ["replace", bars, held, false], ["replace", { ...bars, tracks: null }, held, true],
     ["vary", none, piece, false], ["vary", bars, piece, true], ["vary", bars, held, false], ["vary", bars, without, false],
-    ["continue", none, piece, true], ["continue", none, pieceOf([]), false], ["continue", none, chart, false],
+    ["continue", none, piece, true], ["continue", { ...none, tracks: [1] }, without, false], ["continue", none, pieceOf([]), false], ["continue", none, chart, false],
     ["accompany", none, piece, true], ["accompany", none, pieceOf([]), false], ["accompany", none, chart, true],
     ["new", none, pieceOf([]), true], ["harmonise", none, piece, false],
   ]) assert.equal(say(task, scope, of).ready, ready, `${task}: ${say(task, scope, of).sentence}`);
   assert.match(say("replace", bars).sentence, /bars 2 to 3 anew in Bass/);
   assert.match(say("continue", { ...none, stretch: { begin: 2, end: 4 } }).sentence, /4 bars after bar 2. The music there is replaced/);
-  assert.match(say("continue", bars).sentence, /where the piece ends/, "what is selected may be all of it");
+  assert.match(say("continue", bars).sentence, /^Continues in Bass for 4 bars.*where the piece ends/, "what is selected may be all of it");
   assert.match(say("accompany", { stretch: null, tracks: [1] }, without).sentence, /Composes Bass to the other notes of the whole piece/);
   for (const { name } of TASKS) assert.ok(say(name, none).sentence.endsWith("."));
 });
@@ -116,8 +116,7 @@ test("what is sent holds what was set, and nothing that the task or the model do
   assert.deepEqual(request(settings, piece, bars, MODELS[0]), {
     task: "continue", model: "piano", begin: 2, end: 6, tracks: [1], samples: 3, seed: 9, bars: 2, controls: { density: 6 }, revision: 0,
   });
-  const vary = request({ ...settings, task: "vary", keep: 0.5, temperature: 1.2, key: "Cm" }, piece, none, MODELS[0]);
-  assert.deepEqual(vary, {
+  assert.deepEqual(request({ ...settings, task: "vary", keep: 0.5, temperature: 1.2, key: "Cm" }, piece, none, MODELS[0]), {
     task: "vary", model: "piano", begin: 0, end: 6, tracks: null, samples: 3, seed: 9, keep: 0.5, controls: { density: 6 },
     sampling: { temperature: 1.2, key: "Cm" }, revision: 0,
   });
@@ -132,3 +131,5 @@ test("a take of the history sets the panel as it was", () => {
     assert.deepEqual(request(again, piece, bars, model), asked);
   }
 });
+
+test("a velocity has the mark that MusicXML has for it", () => assert.deepEqual([49, 80, 96, 112].map(dynamicLabel), ["p", "mf", "f", "ff"]));

@@ -12,7 +12,6 @@ import { DEFAULT_QUANTISE } from "./document/edits.js";
 import { Mirror } from "./document/mirror.js";
 import { Stream } from "./document/stream.js";
 import { exchangedNotes, takeStretch, Takes } from "./document/takes.js";
-import { setDynamics } from "./document/words.js";
 import { Selection } from "./selection.js";
 import { loadSetting } from "./core/storage.js";
 
@@ -208,7 +207,6 @@ export class App extends Emitter {
     const responses = await this.attempt(Promise.all([get("models"), get("options")]));
     if (!responses) return void setTimeout(() => this.loadModels(), 2000);
     [this.models, this.options] = responses;
-    setDynamics(this.options.loudness.words);
     this.emit("models", this.models);
   }
 

@@ -2,17 +2,15 @@
 
 import { pitchWords } from "./spelling.js";
 
+/** Dynamic mark -> its name, and its velocity in MusicXML (musictx/musicxml/playing.py). The option loudness is softer: a mean of played music. */
 const DYNAMICS = {
-  ppp: "pianississimo", pp: "pianissimo", p: "piano", mp: "mezzo-piano", mf: "mezzo-forte", f: "forte", ff: "fortissimo", fff: "fortississimo",
+  ppp: ["pianississimo", 20], pp: ["pianissimo", 33], p: ["piano", 49], mp: ["mezzo-piano", 64],
+  mf: ["mezzo-forte", 80], f: ["forte", 96], ff: ["fortissimo", 112], fff: ["fortississimo", 124],
 };
-/** Dynamic mark -> velocity: the words of the option loudness, once the server has sent them. @type {Record<string, number>} */
-let velocities = {};
-export const setDynamics = (words) => { velocities = words; };
-
+const distance = (mark, velocity) => Math.abs(DYNAMICS[mark][1] - velocity);
 /** "mf": the mark whose velocity is nearest. */
-export const dynamicLabel = (velocity) =>
-  Object.keys(velocities).reduce((a, b) => (Math.abs(velocities[b] - velocity) < Math.abs(velocities[a] - velocity) ? b : a), Object.keys(velocities)[0] ?? "");
-export const dynamicWords = (velocity) => DYNAMICS[dynamicLabel(velocity)] ?? "";
+export const dynamicLabel = (velocity) => Object.keys(DYNAMICS).reduce((a, b) => (distance(b, velocity) < distance(a, velocity) ? b : a));
+export const dynamicWords = (velocity) => DYNAMICS[dynamicLabel(velocity)][0];
 
 /** "bar 3 beat 2", "bar 3 beat 2.5". @param {Beats} beats */
 export function positionWords(beats, seconds) {

@@ -71,16 +71,16 @@ export function describe({ task, bars, keep }, piece, beats, { stretch, tracks }
     return ready(piece.notes.size ? `A new piece of ${length}${players}, after the end of this one.` : `A new piece of ${length}${players}.`);
   }
   if (!piece.notes.size) {
-    if (task === "accompany" && piece.chords.length) return ready("Composes tracks to the chords above the bars.");
+    if (task === "accompany" && piece.chords.length) return ready("Composes tracks to all the chords above the bars.");
     return impossible("There are no notes yet. Draw some, or begin with New.");
   }
   const changesSelection = task === "replace" || task === "vary";
   if (changesSelection && stretch && allLocked(piece, notesIn(piece, stretch, new Set(tracks ?? [])))) {
     return impossible(`All notes of ${where}${inTracks} are locked. Unlock some of them with L, or select more.`);
   }
-  if (names && (changesSelection || task === "accompany") && ![...piece.notes.values()].some((note) => tracks.includes(note.track))) {
-    if (task === "vary") return impossible(`There are no notes to vary in ${names}. Replace composes some there.`);
-    return ready(`Composes ${names} to the other notes of ${where}.`);
+  if (names && ![...piece.notes.values()].some((note) => tracks.includes(note.track))) {
+    if (task === "replace" || task === "accompany") return ready(`Composes ${names} to the other notes of ${where}.`);
+    return impossible(`There are no notes in ${names}. Accompany composes some there. Click the track again to deselect it.`);
   }
   if (changesSelection && !stretch) {
     return impossible("Select bars first: drag along the numbers above the roll, or press B in it. Or select notes.");
@@ -89,11 +89,11 @@ export function describe({ task, bars, keep }, piece, beats, { stretch, tracks }
     case "continue": {
       const start = barLineAfter(stretch?.end ?? piece.duration, piece.music, beats);
       const last = beats.bar(start - 1e-3).number;
-      return ready(`Continues for ${length} after bar ${last}${start < piece.duration - 1e-3 ? ". The music there is replaced" : ", where the piece ends"}.`);
+      return ready(`Continues${inTracks} for ${length} after bar ${last}${start < piece.duration - 1e-3 ? ". The music there is replaced" : ", where the piece ends"}.`);
     }
     case "replace": return ready(`Composes ${where} anew${inTracks}. Notes that sound into it are cut at its start; all else and locked notes stay.`);
     case "vary": return ready(`Keeps ${Math.round(100 * keep)} % of the notes of ${where}${inTracks}, and composes the others anew.`);
-    case "accompany": return ready(`Adds tracks that accompany ${where}${inTracks}.`);
+    case "accompany": return ready(`Adds tracks that accompany ${where}${inTracks}.${names ? "" : " To choose the instrument, add a track and select it."}`);
     default: return ready(`Sets ${where}${inTracks} for four voices, in the manner of a chorale.`);
   }
 }

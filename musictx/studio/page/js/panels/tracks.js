@@ -109,7 +109,7 @@ export function mountTracks(app, panel) {
   function editor(id) {
     const change = (/** @type {Partial<Track>} */ fields) => app.change(changeTrack(app.piece, id, fields));
     const name = h("input", { type: "text", maxLength: 60, onchange: () => change({ name: name.value.trim() }) });
-    const instrumentBox = selectBox(/** @type {[string, string][]} */ ([...PROGRAMS.map((label, i) => [String(i), label]), ["drums", "Drums"]]), "",
+    const instrumentBox = selectBox(/** @type {[string, string][]} */ ([["drums", "Drums"], ...PROGRAMS.map((label, i) => [String(i), label])]), "",
       (value) => change(value === "drums" ? { drum: true } : { drum: false, program: Number(value) }));
     const moveHere = h("button.small", { onclick: () => app.change(moveToTrack(freeNotes(app.piece, app.selection.notes), id)) });
     const deleteButton = h("button.small", { onclick: () => deleteTrack(id) }, "Delete this track");

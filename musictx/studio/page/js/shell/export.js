@@ -2,6 +2,7 @@
 
 import { get, session } from "../core/api.js";
 import { h, set } from "../core/dom.js";
+import { stretchWords } from "../document/words.js";
 
 /** File suffix, label and description of each format. */
 export const FORMATS = [
@@ -39,7 +40,8 @@ export function exportLink(app, suffix, query, ...children) {
   // The user may rename the piece while the link exists.
   const update = () => {
     const name = app.piece.name.replace(/[^\p{L}\p{N} _-]+/gu, "").trim() || "piece";
-    const download = `${name}${query.take ? ` ${query.take}-${query.proposal}` : ""}.${suffix}`;
+    const bars = query.begin === undefined ? "" : ` ${stretchWords(app.beats, query.begin, query.end)}`;
+    const download = `${name}${bars}${query.take ? ` ${query.take}-${query.proposal}` : ""}.${suffix}`;
     set(link, { download, href: `/api/${session(app.piece.id, "export", download)}?${new URLSearchParams(query)}` });
   };
   set(link, { onpointerdown: update, onfocus: update });

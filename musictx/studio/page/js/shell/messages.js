@@ -1,4 +1,4 @@
-/** Messages in the page, and announcements to screen readers. Errors stay until the user closes them. */
+/** Messages in the page, and announcements to screen readers. Errors stay until the user closes them or something succeeds. */
 
 import { h, iconButton } from "../core/dom.js";
 import { sentence } from "../document/words.js";
@@ -14,6 +14,7 @@ export function mountMessages(app, region) {
   app.on("message", ({ text, kind, undo }) => {
     const message = h(`div.message.${kind}`, { role: kind === "error" ? "alert" : undefined }, h("p", null, sentence(text)));
     for (const other of [...list.children]) if (other.firstChild.textContent === sentence(text)) other.remove();
+    if (kind === "done") for (const error of list.querySelectorAll(".error")) error.remove();
     if (undo) message.append(h("button.small", { onclick: () => { message.remove(); undo(); } }, "Undo"));
     message.append(iconButton("close", "Close this message", () => message.remove()));
     list.append(message);

@@ -70,8 +70,10 @@ export class Player {
   }
 
   toggle() {
-    if (this.playing) this.stop();
-    else this.play();
+    const { piece } = this.app;
+    if (this.playing) return this.stop();
+    if (piece && !piece.notes.size && piece.chords.length) this.app.notify("The chords have no notes yet. Accompany composes some.");
+    this.play();
   }
 
   /** Set whether the selected bars, or else the whole piece, are repeated. @param {boolean} on */
