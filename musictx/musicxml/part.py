@@ -342,8 +342,8 @@ def _verses(note: ET.Element) -> tuple[tuple[int, str], ...]:
     for lyric in note.iterfind("lyric"):
         number = re.search(r"\d{1,2}", lyric.get("number", ""))
         if text := " ".join((lyric.findtext("text") or "").split()):
-            goes_on = lyric.findtext("syllabic") in ("begin", "middle") and text[-1] != "-"
-            verses.setdefault(int(number[0]) if number else 1, text[:99] + "-" * goes_on)
+            continues = lyric.findtext("syllabic") in ("begin", "middle") and text[-1] != "-"
+            verses.setdefault(int(number[0]) if number else 1, text[:99] + "-" * continues)
     return tuple(sorted(verses.items()))
 
 

@@ -160,13 +160,14 @@ class _MeasureWriter:
         }
         self.fermatas = {*ticks(beats, np.array(score.fermatas)).tolist()}
         self.words = {}
-        goes_on = False  # whether the word of the previous syllable goes on
+        in_word = False  # whether the previous syllable ends with a hyphen
         for tick, (_, syllable) in _by_tick(beats, score.lyrics):
-            text, was = _printable(syllable), goes_on
-            goes_on = len(text) > 1 and text.endswith("-")
-            syllabic = ("single", "begin", "end", "middle")[goes_on + 2 * was]
-            text = text[:-1] if goes_on else text
-            self.words[tick] = element("syllabic", syllabic), element("text", text)
+            text = _printable(syllable)
+            has_hyphen = len(text) > 1 and text.endswith("-")
+            ending, whole = ("middle", "begin") if has_hyphen else ("end", "single")
+            syllabic = element("syllabic", ending if in_word else whole)
+            self.words[tick] = syllabic, element("text", text[:-1] if has_hyphen else text)
+            in_word = has_hyphen
         self.pickup = beats.pickup
 
     def check(self, start: np.ndarray, end: np.ndarray, parts: int, voices: int) -> None:
