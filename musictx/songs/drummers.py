@@ -83,6 +83,7 @@ class Drummer:
         self.closing = self.opening = self
         if fill is not None:
             opening = rates.copy()
+            opening[:, 0] = 0.0  # with a hat, a crash would be a soft stroke
             opening[[KICK, CRASH], 0] = 1.0  # certain, whatever the model prefers
             begin = next(iter(np.flatnonzero(fill.any(0))), self.steps)
             closing = np.concatenate([rates[:, :begin], fill[:, begin:]], axis=1)

@@ -325,8 +325,8 @@ def test_a_fill_ends_a_section_and_a_crash_begins_the_next(marked):
     fills = np.isin(bar + 1, [*begins]) & (step >= 48)
     assert (kinds[fills] == TOM).mean() > 0.8 > 0.2 > (kinds[~fills] == TOM).mean()
     assert (kinds[np.isin(bar + 1, [*begins]) & (step < 48)] == HAT).mean() > 0.6
-    for kind in (KICK, CRASH):
-        assert begins <= set(bar[(step == 0) & (kinds == kind)].tolist())
+    for begin in begins:  # without hats, with which crashes would be soft
+        assert {*kinds[(bar == begin) & (step == 0)].tolist()} == {KICK, CRASH}
     without_hits = Drummer(rates, constants.STYLE_WEIGHT, TONES, np.zeros((8, 96)))
     assert without_hits.closing.log_prob_hit(0, []) == without_hits.log_prob_hit(0, [])
 
