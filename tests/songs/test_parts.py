@@ -120,7 +120,7 @@ def test_a_loop_ends_with_a_fill_and_begins_with_a_crash(songs, band):
 
 def test_parts_and_styles_that_a_model_lacks_are_refused_in_a_sentence(songs, tiny, band):
     music = musictx.read(band)
-    waltz = replace(music, meters=np.array([(0.0, 3, 4)], METER), file=b"")
+    in_five = replace(music, meters=np.array([(0.0, 5, 4)], METER), file=b"")
     for file, model, options, sentence in (
         (band, songs, {"add": "harp"}, "lead, piano, chords, .* flute, drums, counter-melody"),
         (band, tiny["piano"], {"add": "bass"}, r"\(model=song does\); it writes piano, chords"),
@@ -130,7 +130,7 @@ def test_parts_and_styles_that_a_model_lacks_are_refused_in_a_sentence(songs, ti
         (band, songs, {"add": "drums", "style": "polka"}, "polka: expected one of disco, hush"),
         (band, songs, {"style": "disco"}, "styles are for drums; .*add=drums.* disco, hush"),
         (band, songs, {"add": "bass", "style": "walk"}, "styles are for drums; .* disco, hush"),
-        (waltz, songs, {"add": "drums", "style": "disco"}, "play in 4/4"),
+        (in_five, songs, {"add": "drums", "style": "disco"}, "bars of 2 to 4 beats"),
     ):
         with pytest.raises(UserError, match=sentence):
             musictx.accompany(file, model, **options)
