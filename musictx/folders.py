@@ -1,7 +1,4 @@
-"""List the files in folders in the order of their names. Symbolic links are followed.
-
-Also the names of the files of a model folder.
-"""
+"""List the files in folders, sorted by name, and name the files of a model folder."""
 
 from __future__ import annotations
 

@@ -15,11 +15,12 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from musictx import registry
+from musictx import midi, registry
 from musictx.config.limits import Limits
 from musictx.errors import ReadError, UserError, reason, shown
 from musictx.files import read_bytes, write_bytes
 from musictx.folders import walk
+from musictx.midi.scan import REPAIRS
 from musictx.notes import Score
 
 #: Endings of files that :func:`read` reads, in lower case.
@@ -101,8 +102,8 @@ def repairs_message(path: str | Path, repairs: Counter[str]) -> str:
     """Return a message with the ``repairs`` of :func:`read` in the file ``path``: notation that is
     not played as written, or damage to a MIDI file; "" if there are only notes left open."""
     kinds = [kind for kind in repairs if kind != "notes left open"]
-    is_midi = str(path).lower().endswith(MIDI_SUFFIXES)
-    problem = "damaged, read as far as possible" if is_midi else "not played as written"
+    is_damaged = not repairs.keys().isdisjoint(REPAIRS)
+    problem = "damaged, read as far as possible" if is_damaged else "not played as written"
     return f"{path}: {problem}: {'; '.join(kinds)}" if kinds else ""
 
 
@@ -123,8 +124,6 @@ def _parse(
                 return _musicxml().read(data, limits=limits, repeats=repeats, repairs=repairs)
         if data[:4] != b"MThd" and (name.endswith(AUDIO_SUFFIXES) or data[8:12] == b"WAVE"):
             raise ReadError("a recording; transcribe it to MIDI first", "audio")
-        from musictx import midi
-
         return midi.read(data, limits=limits, repairs=repairs)
     except ReadError as error:  # functions that read bytes do not know the name of the file
         raise type(error)(f"{path or 'the given bytes'}: {error}", error.reason) from None
@@ -190,8 +189,6 @@ def to_bytes(score: Any, suffix: str = ".mid") -> bytes:
     score = _as_score(score, "to_bytes")
     ending = str(suffix).lower()
     if ending in MIDI_OUTPUTS:
-        from musictx import midi
-
         return midi.to_bytes(score)
     if ending in XML_OUTPUTS:
         return _musicxml().to_bytes(score)

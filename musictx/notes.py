@@ -1,10 +1,9 @@
 """A Score: music as columns, in seconds, independent of any file format or library.
 
-A piece consists of five numpy structured arrays - notes, pedals, tempos, meters, keys - which are
-read-only and sorted by time. Columns allow vectorised code: ``score.notes["pitch"]`` is an array of
-all pitches. A Score also has the ticks per quarter note and the names of tracks, so that a
-sequencer shows the piece on the grid of its file. This module depends neither on MIDI files
-(``midi/``) nor on tokens (``tokens/``) nor on torch.
+A piece consists mainly of five numpy structured arrays - notes, pedals, tempos, meters, keys -
+which are read-only and sorted by time, so code can be vectorised: ``score.notes["pitch"]`` is an
+array of all pitches. This module depends neither on tokens (``tokens/``) nor on torch, and on MIDI
+files (``midi/``) only in :meth:`Score.to_pretty_midi`.
 """
 
 from __future__ import annotations
@@ -114,9 +113,7 @@ def sort_order(*columns: np.ndarray) -> np.ndarray:
 
 def sorted_by(table: np.ndarray, key: np.ndarray) -> np.ndarray:
     """Return ``table`` stably sorted by ``key`` (n,); the same object if it is sorted already."""
-    if len(key) > 1 and np.any(key[1:] < key[:-1]):
-        return table[np.argsort(key, kind="stable")]
-    return table
+    return table[np.argsort(key, kind="stable")] if np.any(key[1:] < key[:-1]) else table
 
 
 @dataclass(frozen=True, eq=False)

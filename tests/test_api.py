@@ -125,7 +125,7 @@ def test_a_wrong_argument_is_one_sentence_that_names_it(function, name, calls):
         assert caught.value.status == 2
 
 
-def test_other_mistakes_are_one_sentence(calls, tmp_path):
+def test_other_mistakes_are_one_sentence(calls, tmp_path, monkeypatch):
     for wrong in (10**400, {"a": 5}, 5j, b"5", object()):
         for call in (musictx.read, musictx.to_bytes, partial(musictx.write, path="x.mid")):
             with pytest.raises(UserError):
@@ -147,11 +147,20 @@ def test_other_mistakes_are_one_sentence(calls, tmp_path):
         (partial(musictx.harmonise, PRIMER, piano), "model="),
         (partial(musictx.generate, "chorale", primer=PRIMER), "primer: this is one voice"),
         (partial(musictx.generate, "chorale", tempo=60), "tempo=60.*: .*accepts no tempo"),
-        (partial(calls["generate"], progress=lambda *_: bytearray(2**62)), "not enough memory"),
-        (partial(calls["harmonise"], progress=lambda *_: bytearray(2**62)), "not enough memory"),
+        (partial(calls["generate"], progress=fill_memory), "not enough memory"),
+        (partial(calls["harmonise"], progress=fill_memory), "not enough memory"),
     ):
         with pytest.raises(UserError, match=f"^{begins}"):
             call()
+    for name in ("evaluate.app.check_out", "evaluate.compare.check_out", "render.pianoroll.draw"):
+        monkeypatch.setattr(f"musictx.{name}", fill_memory)
+    for call in (musictx.evaluate, musictx.compare, calls["render"]):
+        with pytest.raises(UserError, match=r"^not enough memory"):
+            call()
+
+
+def fill_memory(*_: object, **__: object) -> None:
+    bytearray(2**62)
 
 
 def test_numbers_may_be_of_numpy_and_a_grid_may_be_a_number(calls):

@@ -149,6 +149,7 @@ def own_files():
     write("my/model/slim.yaml", "layers: 1\nwidth: 8\nheads: 2\n")
     write("my/position/mine.yaml", "_target_: my_module.Mine\nradius: 3\nperiods: [4]\n")
     write("my/position/near.yaml", "defaults:\n  - huang\nmax_distance: 7\n")
+    write("my/optim/mine.yaml", "_target_: m.Own\nspeed: 3\nparams:\n  betas: [0.5, 0.6]\n")
     write("my/plan.yaml", "defaults:\n  - train\n  - _self_\nseed: 9\n")
     write("my/alone.yaml", "seed: 9\n")
     Path("my/model/bytes.yaml").write_bytes(b"layers: \xff\n")
@@ -170,6 +171,7 @@ def test_yaml_and_schemes_of_ones_own_compose(ran, own_files, capsys):
         (["position.name=my:Own", "position.radius=5"], lambda c: c.position["radius"] == 5),
         (["position=near", "position.shared=true"],
          lambda c: c.position == dataclasses.asdict(HuangConfig(max_distance=7, shared=True))),
+        (["optim=mine"], lambda c: c.optim.params == {"speed": 3, "betas": [0.5, 0.6]}),
         (["+hparams=wide"], lambda c: c.model.width == 64),
         (["--config-name", "plan"], lambda c: c.seed == 9),
     ):  # fmt: skip

@@ -37,6 +37,7 @@ from musictx.apps.tasks import Task, task_of
 from musictx.bundle import Bundle
 from musictx.chords import is_chart
 from musictx.config import AccompanyConfig, InfillConfig
+from musictx.data.statistics import WINDOW_SECONDS, parts_of
 from musictx.errors import UserError, shown
 from musictx.notes import DRUMS, Score
 from musictx.progress import progress as show_progress
@@ -143,8 +144,9 @@ def arrange(
 
     In a gap, and for parts that ``request`` names, targets apply to the new notes alone. For the
     usual accompaniment they apply to new and given notes together, and controls that ``request``
-    does not set get their ``usual`` levels (density: as ``Steering.usual_density``, with event
-    tokens as a target). For named parts only the usual polyphony counts.
+    does not set get their ``usual`` levels (density and polyphony: as ``Steering.usual_density``
+    and ``usual_polyphony``, with event tokens as targets). For named parts only the usual polyphony
+    counts. With a requested density, each new part has at most its share of the notes.
     """
     _check_drums(bundle, task)
     named_parts = parts.find_parts(bundle, task.add)
@@ -164,14 +166,19 @@ def arrange(
     region_levels = dict(targets)  # for control tokens, which describe all notes of the region
     density_is_requested = request.sampling.density is not None
     usual_density = None if density_is_requested else targets.pop("density", None)
+    usual_polyphony = None if "polyphony" in request.controls else targets.pop("polyphony", None)
     if new_notes_only and density_is_requested:
         if targets["density"]:
             start = task.given.notes["start"]  # in the region
             count = ((start >= task.begin) & (start < task.end)).sum()
             region_levels["density"] += count / max(task.end - task.begin, 1.0) * stretch
         factor = targets["density"] / habit_density if habit_density else 0.0
+        # Given notes and the strokes of a drummer do not count towards a limit of new notes.
+        unlimited = {DRUMS, *parts_of(given.notes)}
         for part, habit in habits.items():
-            habits[part] = habit._replace(density=factor * habit.density)
+            density = factor * habit.density
+            densest = habit.densest if part in unlimited else WINDOW_SECONDS * density or np.inf
+            habits[part] = habit._replace(density=density, densest=densest)
     elif named_parts and all(habit.density for habit in habits.values()):
         given_levels["density"] = given_levels.get("density", 0.0) + habit_density
         # Drums keep to the density of their habit.
@@ -181,7 +188,7 @@ def arrange(
             usual_density = sum(habits[part].density for part in pitched)
             if "polyphony" in usual:  # without a target their notes are too short
                 voices = sum(habits[part].voices for part in pitched)
-                targets.setdefault("polyphony", min(usual["polyphony"], voices))
+                usual_polyphony = min(usual["polyphony"], voices)
     levels = tuple(controls.control_levels({**given_levels, **region_levels}))
     if not bundle.tokenizer.beats:  # feedback on events measures the given notes, too
         given_levels.pop("density", None)
@@ -195,7 +202,7 @@ def arrange(
         habits=habits,
         sampling=request.sampling,
         stats=replace(bundle.stats, density=task.given_levels.get("density")),
-        steering=Steering(levels, targets, steered_parts, usual_density),
+        steering=Steering(levels, targets, steered_parts, usual_density, usual_polyphony),
     )
 
 

@@ -1,4 +1,4 @@
-"""``musictx train``: train a model on a corpus; the same command resumes a stopped training."""
+"""``musictx train``: train a model on a corpus; the same command resumes a stopped run."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def run(config: TrainConfig) -> Trained:
         if state.is_finished:
             print_once(
                 f"already trained: {path} has {state.step:,} steps ({duration(state.seconds)}); "
-                f"to train on, give out={path} and a larger trainer.max_steps or "
+                f"to continue, give out={path} and a larger trainer.max_steps or "
                 f"trainer.max_time; to start again, another out=\nmodel   {folder.model}"
             )
             return Trained(folder.model, state.validation_loss, state.step)
@@ -137,7 +137,7 @@ def make_network(config: TrainConfig) -> tuple[Tokenizer, MusicTransformer]:
 
 
 def exit_after_signal(training: Run) -> NoReturn:
-    """Print the path of the checkpoint and exit with the usual status of the signal: 130 for
+    """Print the path of the checkpoint, and exit with the usual status of the signal: 130 for
     Ctrl-C, 143 for SIGTERM. Processes that Lightning started exit with 0, since Lightning would
     kill the first process otherwise."""
     stop = training.stop

@@ -109,9 +109,9 @@ def as_config(composed: Any, overrides: Sequence[str]) -> TrainConfig:
     """Return the configuration ``composed`` by Hydra as the checked dataclass of train.
 
     Flags of Lightning's Trainer are moved from ``trainer`` to ``trainer.flags``, and arguments of
-    the user's own optimizer from ``optim`` to ``optim.params``; ``betas``, which presets for AdamW
-    set, only if it is in ``overrides``. ``optim._target_: module.Class`` becomes ``optim.name``,
-    module:Class.
+    the user's own optimizer from ``optim`` to ``optim.params``, which a YAML file may also set;
+    ``betas``, which presets for AdamW set, only if it is in ``overrides``. ``optim._target_:
+    module.Class`` becomes ``optim.name``, module:Class.
     """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
@@ -129,10 +129,10 @@ def as_config(composed: Any, overrides: Sequence[str]) -> TrainConfig:
     trainer["flags"] = {name: trainer.pop(name) for name in LIGHTNING_FLAGS if name in trainer}
     if "_target_" in optim:
         optim["name"] = ":".join(str(optim.pop("_target_")).rsplit(".", 1))
-    if ":" in str(optim["name"]):
+    if ":" in str(optim["name"]) and isinstance(params := optim.setdefault("params", {}), dict):
         extra = [name for name in optim if f"optim.{name}" not in options_of("train")]
         extra += ["betas"] * any(text.startswith("optim.betas=") for text in overrides)
-        optim["params"] = {name: optim.pop(name) for name in extra}
+        params |= {name: optim.pop(name) for name in extra}
     config: TrainConfig = make_config("train", options)
     return config
 

@@ -24,13 +24,14 @@ def to_bytes(score: Score) -> bytes:
     Any other score becomes a new file of format 1:
 
     - Time: a score with ``ticks_per_quarter`` keeps its tempos, and its notes keep their ticks. If
-      notes are between ticks, ticks are divided so that they are off by half a millisecond at most.
+      notes are between ticks, ticks are divided, so that times are off by half a millisecond at
+      most.
       A score without ``ticks_per_quarter`` gets ticks of one millisecond, 500 a quarter note at
       120 bpm; its tempos are left out, since they would change the length of a tick.
     - Tracks: the first one has the tempos, meters, keys, markers and lyrics. A track follows for
       each track of the score; one with drums and other notes becomes two. Pedals of tracks without
-      notes are left out, and so are meters and keys that MIDI does not have: denominators that are
-      not powers of two, more than seven sharps or flats.
+      notes are left out, and so are meters whose denominator is not a power of two and keys of more
+      than seven sharps or flats.
     - Events at one tick: pedals, note-offs, note-ons. A note of length zero has its note-on first.
     - Channels: up to fifteen pitched parts get a channel each. Of more parts, those with the same
       first program share a channel; more than fifteen first programs get the channels in turn. A

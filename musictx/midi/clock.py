@@ -95,17 +95,16 @@ def clock_for(score: Score, last: float) -> TickClock:
     """Return the clock of a new file for ``score``, whose last event is at ``last`` seconds.
 
     It has the resolution and tempos of the score. If notes are between ticks, ticks longer than a
-    millisecond are divided. If the score has no resolution, or MIDI cannot have its tempos or so
-    many ticks, ticks are milliseconds at 120 bpm.
+    millisecond are divided. If the score has no resolution, or MIDI cannot represent its tempos or
+    so many ticks, ticks are milliseconds at 120 bpm.
     """
     milliseconds = TickClock.from_tempos(score.tempos[:0], TICKS_PER_QUARTER)
-    quarter, bpm = score.ticks_per_quarter, np.append(BPM, score.tempos["bpm"])
-    slowest, fastest = float(bpm.min()), float(bpm.max())
-    if not quarter or slowest < MIN_BPM or fastest > MAX_BPM:
+    quarter, bpm = score.ticks_per_quarter, [BPM, *score.tempos["bpm"].tolist()]
+    if not quarter or min(bpm) < MIN_BPM or max(bpm) > MAX_BPM:
         return milliseconds
     clock = TickClock.from_tempos(score.tempos, quarter)
     ticks = clock.exact_ticks(np.concatenate([score.notes["start"], score.notes["end"]]))
     if np.abs(ticks - np.rint(ticks)).max(initial=0.0) > 1e-3:
-        divisor = min(int(np.ceil(60_000 / (slowest * quarter))), MAX_TICKS_PER_QUARTER // quarter)
+        divisor = min(int(np.ceil(60_000 / (min(bpm) * quarter))), MAX_TICKS_PER_QUARTER // quarter)
         clock = TickClock.from_tempos(score.tempos, quarter * max(divisor, 1))
     return clock if clock.exact_ticks(last) < MAX_DELTA else milliseconds

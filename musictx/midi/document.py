@@ -68,7 +68,7 @@ class MidiTrack:
         self._chunk, self._original = chunk, (self.last, self.messages.copy())
 
     def add(self, messages: Iterable[Message]) -> None:
-        """Add messages."""
+        """Add messages; those at one tick are sorted by phase, then in the order of adding."""
         self.messages.update(zip(self._new_numbers, messages))
 
     def remove_meta(self, kinds: Collection[int]) -> None:
@@ -290,6 +290,6 @@ def describe_losses(data: bytes, why: str) -> str:
                     lost[_LOST_MESSAGES[kind]] += 1
         except (IndexError, ValueError):
             pass  # a Score does not have the rest of a damaged track either
-        lost["texts"] += 0 if has_notes else track_names  # a Score has none without notes
+        lost["texts"] += 0 if has_notes else track_names  # a Score names only tracks with notes
     kinds = ", ".join(kind for kind, number in lost.items() if number)
     return f"The MIDI file is written anew ({why}), without its {kinds}" if kinds else ""

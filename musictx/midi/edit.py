@@ -22,7 +22,7 @@ from musictx.notes import MARKS, Score
 
 #: Ticks are halved if a note or pedal is farther than this from the nearest tick of the file.
 MAX_ROUNDING_SECONDS = 0.005
-#: Ticks are compared in units of 1 / ``TICK_FRACTIONS`` of a tick to tell whether notes have moved.
+#: Ticks are compared in units of 1 / ``TICK_FRACTIONS`` of a tick to decide whether notes moved.
 TICK_FRACTIONS = 64
 
 
@@ -88,7 +88,7 @@ class _Edit:
         if "tempos" in self.changed:
             bpm = score.tempos["bpm"]
             if not np.all((bpm >= MIN_BPM) & (bpm <= MAX_BPM)):
-                raise Unwritable(f"MIDI has only tempos from {MIN_BPM:g} to {MAX_BPM:g} bpm")
+                raise Unwritable(f"MIDI has only tempos from {MIN_BPM} to {MAX_BPM:,.0f} bpm")
             self.clock = TickClock.from_tempos(score.tempos, self.file.division)
             same_ticks, same_seconds = map(self._unmoved_notes, (self.clock, self.document.clock))
             self.keeps_ticks = same_ticks >= same_seconds
@@ -235,7 +235,6 @@ class _Edit:
                 track, key = document.event(onsets[number])
                 message = track.messages[key]
                 track.messages[key] = message._replace(program=int(programs[number]))
-            allowed = set(programs[in_part].tolist()) if drum else set(range(128))
             if part in self.document.parts.inheriting:  # from now on it has its own program changes
                 first = int(programs[notes["track"] == part][0])
                 message = Message(0, OFF, bytes([0xC0 | channel, first]))
@@ -243,7 +242,8 @@ class _Edit:
             for note, program in part_notes:
                 same_pitch = in_part & (notes["pitch"] == note.pitch)
                 ticks = _begin_and_end(note, begins[same_pitch], ends[same_pitch])
-                sent_program = program if program in allowed else None
+                uses_current_kit = drum and program not in programs[in_part]
+                sent_program = None if uses_current_kit else program
                 document.track(track_number).add(encode.note(channel, *ticks, note, sent_program))
         parts = set(range(len(self.places)))
         with_notes = parts & {*new_notes, *notes["track"][remains].tolist()}

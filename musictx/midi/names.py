@@ -27,12 +27,12 @@ def part_names(
     """
     families = {part: "drums" if part[2] else FAMILIES[part[1] // 8] for part in parts}
     family_sizes = Counter(families.values())
-    track_names = [names.get(part[0], "") for part in parts]
+    track_names = Counter(names.get(part[0], "") for part in parts)
     result, counts = {}, Counter[str]()
     for part, family in families.items():
         counts[family] += 1
         result[part] = f"{family} {counts[family]}" if family_sizes[family] > 1 else family
         track_name = names.get(part[0], "")
-        if track_name and track_names.count(track_name) == 1:
+        if track_name and track_names[track_name] == 1:
             result[part] = track_name if len(track_name) <= 20 else track_name[:19] + "…"
     return result

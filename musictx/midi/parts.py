@@ -26,8 +26,8 @@ def free_channel(
     """Return the first channel that has no part at ``places`` and is not one of ``drums``, or else
     the first of ``shared``. Raises :class:`Unwritable` if there is none."""
     used = {*drums, *(place % 16 for place in places)}
-    for channel in (*(c for c in range(16) if c not in used), *shared):
-        return channel
+    if channels := [*(c for c in range(16) if c not in used), *shared]:
+        return channels[0]
     raise Unwritable("all its channels are in use")
 
 
@@ -85,8 +85,8 @@ def select_parts(
             slots.append(track)
     in_order = (track for _, track in sorted(part_tracks, key=lambda pair: pair[0]))
     tracks = [slot or next(in_order) for slot in slots]
-    first = document.track(0) if document.chunks else None
-    if tracks and first and tracks[0] is not first:
+    first = document.track(0)
+    if tracks and tracks[0] is not first:
         marks = [m for m in first.messages.values() if m.meta in _FIRST_TRACK_META]
         first.remove_meta(_FIRST_TRACK_META)
         tracks[0].add(mark._replace(phase=OFF) for mark in marks)

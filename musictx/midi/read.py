@@ -40,10 +40,10 @@ def read(
     ``Score.file`` is the file, so that changes can be written into it (:mod:`musictx.midi.edit`);
     b"" if it needed a repair other than "notes left open".
 
-    ``repairs`` is updated with counts of the repairs listed in :func:`musictx.midi.scan.scan` and
-    of "notes left open", notes without a note-off, which end with their track. A file that cannot
-    be read raises :class:`MidiError` with a reason of :func:`musictx.midi.scan.scan`, "unknown time
-    base", "absurd times", "several pieces" or "too large" (``limits``).
+    ``repairs`` is updated with counts of :data:`musictx.midi.scan.REPAIRS` and of "notes left
+    open", notes without a note-off, which end with their track. A file that cannot be read raises
+    :class:`MidiError` with a reason of :func:`musictx.midi.scan.scan`, "unknown time base", "absurd
+    times", "several pieces" or "too large" (``limits``).
     """
     limits = limits or Limits()
     file = smf.scan(data, limits)
@@ -125,7 +125,7 @@ class FileParts:
         notes["end"] = clock.seconds(ends)
         notes["pitch"] = a[onsets]
         notes["velocity"] = b[onsets]
-        program = current_programs(file.events)[note_events[onsets]]
+        program = _current_programs(file.events)[note_events[onsets]]
         notes["program"] = np.maximum(program, 0)
         notes["drum"] = np.isin(status[onsets] & 15, sorted(file.drums))
         notes["track"] = np.argsort(order)[inverse]
@@ -165,11 +165,9 @@ class FileParts:
         return self._by_place.get(place) or self._by_channel.get(place % 16, [])
 
 
-def current_programs(events: np.ndarray) -> np.ndarray:
-    """Return (n,) the current program of each event, by the earlier events at its place; -1 before
-    a program change."""
-    if not np.any(events["status"] >> 4 == 0xC):
-        return np.full(len(events), -1)
+def _current_programs(events: np.ndarray) -> np.ndarray:
+    """Return (n,) the current program at each event, by the latest program change at its place; -1
+    if there is none yet."""
     place = _places(events)
     by_place = sort_order(place)
     place, kind = place[by_place], events["status"][by_place] >> 4

@@ -40,12 +40,20 @@ META_TYPES = {"tempos": 0x51, "meters": 0x58, "keys": 0x59, "markers": 0x06, "ly
 _FIELDS = {kind: name for name, kind in META_TYPES.items()}
 #: Types of the meta events that name and end a track.
 NAME, END = 0x03, 0x2F
-#: A mark needs the memory of this many events, and counts as many in ``limits.events``.
+#: A mark takes the memory of this many events, and counts as that many in ``limits.events``.
 MARK_EVENTS = 10
 #: Texts are truncated to this number of characters.
 _LONGEST_TEXT = 100
 #: The channel of drums in General MIDI, counted from 0.
 DRUM_CHANNEL = 9
+#: The repairs that :func:`scan` counts.
+REPAIRS = (
+    "truncated track",  # a track ends within an event or before its stated length
+    "damaged track",  # the rest of a track, or bytes between tracks, are not MIDI
+    "bytes out of range",  # a data byte above 127, read as 127
+    "tempo of zero",  # it would stop time, and is left out
+    "missing track",  # the header counts a track that the file does not have
+)
 #: {status: number of data bytes} of system messages, which are skipped: files should have none.
 SYSTEM_DATA = {0xF1: 1, 0xF2: 2, 0xF3: 1}
 
@@ -71,20 +79,13 @@ class ScannedFile:
     drums: set[int] = field(default_factory=lambda: {DRUM_CHANNEL})
     """Channels of drums: that of General MIDI, and those set by SysEx messages of GS or XG."""
     repairs: Counter[str] = field(default_factory=Counter)
-    """The number of repairs of each kind (see :func:`scan`)."""
+    """The number of each of the :data:`REPAIRS`."""
 
 
 def scan(data: bytes, limits: Limits) -> ScannedFile:
     """Scan a file of format 0, 1 or 2, bare or inside a RIFF container (.rmi).
 
-    A damaged file is read as far as possible. ``ScannedFile.repairs`` counts:
-
-        "truncated track"     a track that ends within an event or before its stated length
-        "damaged track"       the rest of a track, or bytes between tracks, that are not MIDI
-        "bytes out of range"  a data byte above 127, read as 127
-        "tempo of zero"       a tempo that would stop time, left out
-        "missing track"       a track that the header counts but the file does not have
-
+    A damaged file is read as far as possible; ``ScannedFile.repairs`` counts its :data:`REPAIRS`.
     All MTrk chunks are read, even if the header states fewer; other chunks are skipped.
     Raises :class:`MidiError` with reason "empty file", "not a MIDI file", "no tracks", "too large"
     (``limits``) or, if no event could be read, "truncated" or "damaged".

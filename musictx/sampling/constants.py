@@ -8,9 +8,10 @@ in quotation marks, or "taste": chosen by listening and never varied.
 from __future__ import annotations
 
 # ----------------------------------------------------------------- penalties.py, event_idiom.py
-#: Nats for each note per second too many or too few: the first for a requested density and for all
-#: bar tokens, the second for event tokens at the usual density. "a density that is asked for": rank
-#: correlation .950 with 0.8. "the piano tuned by preferences": 0.2 instead of 0.1 gains nothing.
+#: Nats for each note per second too many or too few: the first for a requested density of event
+#: tokens and the usual one of bar tokens, the second for event tokens at the usual density.
+#: "a density that is asked for": rank correlation .950 with 0.8. "the piano tuned by preferences":
+#: 0.2 instead of 0.1 gains nothing.
 REQUESTED_GAIN, USUAL_GAIN = 0.8, 0.1
 #: Nats for a velocity 10 above the target while the music is 10 too loud, and for a pitch an octave
 #: above the target while the music is an octave too high. "loudness, register and fullness asked of

@@ -50,8 +50,6 @@ class Idiom:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
-        # Former members of tokenizers, supported until 1.1: top_p, has_rules, soft_constraints.
-        self.top_p = getattr(tokenizer, "top_p", self.top_p)
 
     # --------------------------------------------------------------------------------- requests
 
@@ -127,10 +125,8 @@ class Idiom:
     def rules(self, sampling: SamplingConfig) -> Sequence[Penalty]:
         """The rules of composition, such as voice leading; ``sampling.rules`` is the penalty for
         breaking one. Raises ``ConfigError`` if the option is set for tokens without rules."""
-        if not getattr(self.tokenizer, "has_rules", False):
-            refuse(sampling, ["rules"], f"on {self.tokenizer.name} tokens: they have no rules")
-        soft_constraints = getattr(self.tokenizer, "soft_constraints", None)
-        return soft_constraints(sampling) if soft_constraints else ()
+        refuse(sampling, ["rules"], f"on {self.tokenizer.name} tokens: they have no rules")
+        return ()
 
     def pitch_penalties(self, region: Region) -> list[RowPenalty]:
         """Penalties that forbid pitches which ``region.sampling`` excludes, applied before all

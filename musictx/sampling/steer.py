@@ -19,12 +19,14 @@ class Steering:
               feedback
     parts     bar tokens: the parts whose notes are measured; ``None``: all parts
     usual_density  bar tokens: the target if ``targets`` has no density; ``None``: any density
+    usual_polyphony  the same for polyphony; it acts on the lengths of notes alone
     """
 
     levels: tuple[int, ...] | None = None
     targets: Mapping[str, float] = field(default_factory=dict)
     parts: frozenset[int] | None = None
     usual_density: float | None = None
+    usual_polyphony: float | None = None
 
 
 def has_controls(tokenizer: Tokenizer) -> bool:

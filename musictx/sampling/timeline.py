@@ -175,12 +175,11 @@ def assign_tracks(
     - A note on an existing track gets the program that the track has at that time.
     - If tokens have no velocities, notes get the median velocity of the tracks.
     """
-    new = new.copy()
-    notes = score.notes
-    next_track = first_free_track(score)
+    new, voices, notes = new.copy(), new["track"], score.notes
+    new["track"] += first_free_track(score)  # unless a track fits
     if allowed is not None:
         notes = notes[np.isin(notes["track"], [*allowed])]
-    if not len(notes) or not len(new):
+    if not len(notes):
         return new
     has_programs = {"program", "Program"} & set(tokenizer.vocabulary.kinds)
     tracks = np.unique(notes["track"])
@@ -189,7 +188,6 @@ def assign_tracks(
     is_drums = np.array([group["drum"][0] for group in track_notes])
     programs = [set(group["program"].tolist()) for group in track_notes]
     program_at_start = np.array([_programs_at(group, new["start"]) for group in track_notes])
-    voices = np.unique(new["track"])
     descending = tracks[~is_drums][np.argsort(-mean_pitch[~is_drums], kind="stable")]
     has_voices = 0 < tokenizer.voices == len(descending)
     for i, note in enumerate(new):
@@ -199,12 +197,10 @@ def assign_tracks(
             has_ever = np.array([int(note["program"]) in ever for ever in programs])
             fits &= has_now if (fits & has_now).any() else has_ever
         if has_voices:
-            new["track"][i] = descending[note["track"]]
+            new["track"][i] = descending[voices[i]]
         elif fits.any():
             distance = np.where(fits, np.abs(mean_pitch - note["pitch"]), np.inf)
             new["track"][i] = tracks[np.argmin(distance)]
-        else:
-            new["track"][i] = next_track + int(np.searchsorted(voices, note["track"]))
     if "velocity" not in {kind.lower() for kind in tokenizer.vocabulary.kinds}:
         new["velocity"] = int(np.median(notes["velocity"]))
     return with_track_programs(new, notes)

@@ -15,7 +15,8 @@ BARS_TOP_P = 0.99
 
 # --------------------------------------------------------------------------------- penalties.py
 #: The penalty on a new note for each doubling of the number of sounding notes over its target (rank
-#: correlation .965), and on a length for each doubling and each sounding note over the target.
+#: correlation .965) and of the density over a requested one, and on a length for each doubling and
+#: each sounding note over the target.
 #: "song goes on, which bars are pulled back to, what is asked for".
 CROWD_GAIN, LENGTH_GAIN = 4.0, 0.5
 #: The penalty on a velocity 10 from the target while the music is 10 too loud or too soft.

@@ -17,6 +17,7 @@ from musictx.bundle import Bundle
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
 from musictx.sampling.constants import SECTION_BARS
+from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.constants import GREATEST_PROBABILITY, LEAST_PROBABILITY, STYLE_WEIGHT
 from musictx.tokens.stream import STEPS_PER_QUARTER
 
@@ -176,10 +177,15 @@ def section_begins(first: int, stop: int, section_bars: Collection[int]) -> set[
 
 
 def choose_drummers(
-    bundle: Bundle, named_parts: Mapping[str, int], style: str | None, score: Score
+    bundle: Bundle,
+    named_parts: Mapping[str, int],
+    style: str | None,
+    score: Score,
+    density: float = 0.0,
 ) -> list[Drummer]:
     """The drummers of ``style``, or for ``None`` the usual drummers; empty if drums are not among
-    the ``named_parts`` to compose. Raises ``UserError`` for a style that the model does not have
+    the ``named_parts`` to compose. They hit at most ``density`` drums per second of the ids, apart
+    from fills; 0: any number. Raises ``UserError`` for a style that the model does not have
     or that does not fit the meters of ``score``."""
     drummers = bundle.card.get("drummers") or {}
     styles = [name for name in drummers if name not in (USUAL, FILLS)]
@@ -202,6 +208,9 @@ def choose_drummers(
     drums = bundle.tokenizer.vocabulary.values_in("drum")
     weight = 1.0 if style is None else STYLE_WEIGHT
     grooves = [*map(from_text, drummers.get(style or USUAL, ()))]
+    if density:
+        most = density * QUARTERS * STEPS_PER_QUARTER * STEP_SECONDS  # in a bar
+        grooves = [rates * most / max(rates.sum(), most) for rates in grooves]
     fills: list[np.ndarray | None] = [*map(from_text, drummers.get(FILLS, ()))] or [None]
     grooves *= math.ceil(len(fills) / max(len(grooves), 1))  # so that every fill is played
     return [

@@ -213,7 +213,7 @@ class BarIdiom(Idiom):
 
     def feedback_penalties(self, region: Region) -> list[RowPenalty]:
         steer, chords = region.steering, self.tokenizer.chords
-        if not (steer.targets or steer.usual_density):
+        if not (steer.targets or steer.usual_density or steer.usual_polyphony):
             return []
         return [
             penalties.sum_penalties(

@@ -52,7 +52,8 @@ def compose(
     drums are composed after the other parts."""
     task = with_beats(bundle, task, request)
     named_parts, style = parts.find_parts(bundle, task.add), getattr(request, "style", None)
-    players = drummers.choose_drummers(bundle, named_parts, style, task.score)
+    hits = (request.sampling.density or 0.0) * seconds_per_id_second(bundle, task)
+    players = drummers.choose_drummers(bundle, named_parts, style, task.score, hits)
     has_drums = DRUMS in named_parts.values()
     if isinstance(request, AccompanyConfig) and has_drums and len(named_parts) > 1:
         yield from _drums_last(bundle, task, request, seed, named_parts, progress, on_event)

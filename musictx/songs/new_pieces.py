@@ -127,8 +127,10 @@ def closing(
     """The notes of a bar from ``begin`` to ``end``, in seconds, that closes ``score``.
 
     Each track that plays in the two bars before holds tones of ``chord``: one near its last note if
-    it has one voice, else the three nearest to its mean pitch. The track with the lowest note holds
-    the root below them, without a third above a low root. Drums strike the bass drum and a cymbal.
+    it has one voice, else the three nearest to its mean pitch. The highest of them in the highest
+    track is the root, on which the tunes of three songs in four end. The track with the lowest note
+    holds the root below them, without a third above a low root. Drums strike the bass drum and a
+    cymbal.
     ``pitches`` (128,) bool: the allowed pitches.
     """
 
@@ -138,6 +140,8 @@ def closing(
     recent = score.notes[score.notes["start"] >= begin - 2 * (end - begin) - 1e-3]
     pitched = recent[~recent["drum"]]
     lowest = pitched[np.argsort(pitched["pitch"])[:1]]
+    means = {t: pitched["pitch"][pitched["track"] == t].mean() for t in np.unique(pitched["track"])}
+    highest_track = max(means, key=means.__getitem__, default=None)
     tones = np.flatnonzero(np.isin(np.arange(128) % 12, list(chord.classes)) & pitches)
     roots = tones[tones % 12 == chord.root]
     rows: list[tuple] = []
@@ -156,6 +160,10 @@ def closing(
                 gap = 4 if root < LOW_PITCH else 0
                 above = tones[tones > root + gap] if count > 1 else tones[:0]
                 held = np.append(root, nearest(above, centre, count))
+            if track == highest_track:
+                others, highest = np.sort(held)[:-1], held.max(initial=0)
+                if len(higher := roots[roots >= others.max(initial=0)]):
+                    held = np.append(others, nearest(higher, highest, 1))
         velocity, program = int(notes["velocity"].mean()), int(notes["program"][0])
         rows += [(begin, end, pitch, velocity, program, is_drums, track) for pitch in held.tolist()]
     return np.array(rows, NOTE)

@@ -70,23 +70,24 @@ def bar_feedback(row: Any, steering: Steering, has_chords: bool) -> Nats:
     tokens (:func:`.window_seconds`). While a level is too high, the following are penalised; while
     it is too low, they are favoured:
 
-    density    new notes, by :data:`REQUESTED_GAIN` nats for each note per second too many, and less
-               if they begin later, to 0 after a second; the end of the bar is favoured by the time
-               until it. With ``has_chords`` the first place of an empty bar is not penalised, since
-               its chord comes there
-    polyphony  long notes; if no notes are given, also new notes, as for the density
+    density    new notes, by ``CROWD_GAIN`` nats for each doubling of their number, and less if they
+               begin later, to 0 after a second; the end of the bar is favoured by the time until
+               it. With ``has_chords`` the first place of an empty bar is not penalised, since its
+               chord comes there
+    polyphony  long notes; if it is requested, also new notes, as for the density
     register   high notes
     loudness   velocities far from the target, while the mean is too high or too low; if those on
                the other side of the target were favoured, accents and very soft notes would come
 
-    Without a target of density the usual density is the target. If it is exceeded, only another
-    note of the same part at the same place is penalised: chords get thinner, and the rhythm stays.
+    Without a target of density the usual density is the target, by :data:`REQUESTED_GAIN` nats for
+    each note per second. If it is exceeded, only another note of the same part at the same place is
+    penalised: chords get thinner, and the rhythm stays.
     If all new notes were penalised, bars would fall silent before they end.
     """
     state: BarState = row.state
     targets, span, field = steering.targets, window_seconds(state.seconds), len(state.group)
     recent = [*state.recent_notes(span, steering.parts)]
-    polyphony = targets.get("polyphony")
+    polyphony = targets.get("polyphony", steering.usual_polyphony)
     sounding = sum(note.length for note in recent) / STEPS_PER_SECOND / span  # at once, on average
     if field == TONE and (target := targets.get("register")):
         if pitches := [note.tone for note in recent if note.part != DRUMS]:
@@ -103,14 +104,15 @@ def bar_feedback(row: Any, steering: Steering, has_chords: bool) -> Nats:
     if field >= TONE:
         return
     polyphony_nats = 0.0
-    if polyphony and not isinstance(row, BarRow):
+    if polyphony and "polyphony" in targets:
         polyphony_nats = constants.CROWD_GAIN * polyphony_error(sounding, polyphony)
-    requested = targets.get("density")
-    target = requested or steering.usual_density
-    density_nats = REQUESTED_GAIN * (len(recent) / span - target) if target else 0.0
-    if not requested and density_nats > 0:
-        yield from thinner_chord(row, density_nats)
-        density_nats = 0.0
+    density_nats, density = 0.0, len(recent) / span
+    if requested := targets.get("density"):
+        density_nats = constants.CROWD_GAIN * polyphony_error(density, requested)
+    elif steering.usual_density:
+        density_nats = REQUESTED_GAIN * (density - steering.usual_density)
+        yield from thinner_chord(row, max(density_nats, 0.0))
+        density_nats = min(density_nats, 0.0)
     note_nats = density_nats + polyphony_nats
     if state.group:
         yield state.ids["program"], note_nats

@@ -156,10 +156,6 @@ class StreamTokenizer(Tokenizer):
         return score_notes
 
 
-#: The former name of StreamTokenizer, until the next minor version.
-Spelling = StreamTokenizer
-
-
 def program_key(notes: np.ndarray) -> np.ndarray:
     """(n,) int64: the program of each note, :data:`~musictx.notes.DRUMS` for drums."""
     return np.where(notes["drum"], DRUMS, notes["program"]).astype(np.int64)

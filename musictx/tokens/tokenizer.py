@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,16 +17,6 @@ from musictx.grid import in_time
 from musictx.notes import DRUMS, Score
 from musictx.tokens.grammar import GrammarState
 from musictx.tokens.vocab import SPECIALS, Vocabulary
-
-#: {former name: present name} of members of tokenizers. The former names work until the next minor
-#: version, also in tokenizers of users.
-FORMER = {
-    "rules": "encoding_version",
-    "events": "without_controls",
-    "merged": "merged_tracks",
-    "moved": "off_grid_count",
-    "opening": "window_start",
-}
 
 
 @dataclass(frozen=True)
@@ -221,20 +211,6 @@ class Tokenizer(ABC):
             sorted(self.to_config().items()),
         ]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        for former in FORMER.keys() & vars(cls):
-            setattr(cls, FORMER[former], vars(cls)[former])
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            if name in ("size", "kinds", "kind_of"):  # former members, now in the vocabulary
-                return getattr(self.vocabulary, name)
-            if name in FORMER:
-                return getattr(self, FORMER[name])
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 def programs_of_ids(tokenizer: Tokenizer) -> np.ndarray:

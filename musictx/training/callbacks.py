@@ -41,6 +41,7 @@ class Ema(WeightAveraging):
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
+        self._weights: list[torch.Tensor] = []  # while the module has the averages
         if self._average_model is not None:
             dtype = torch.float64 if trainer.precision == "64-true" else torch.float32
             self._average_model.to(dtype)
@@ -60,6 +61,18 @@ class Ema(WeightAveraging):
             torch._foreach_lerp_(means, weights, 1.0 - d)
             self._average_model.n_averaged.fill_(trainer.global_step)
             self._latest_update_step = trainer.global_step
+
+    @torch.no_grad()
+    def _swap_models(self, pl_module: pl.LightningModule) -> None:
+        """Load the averages into the module, or its weights again. Unlike in Lightning's method the
+        averages are copied: swapping would round them to the type of the weights."""
+        if self._weights:
+            for p, weight in zip(pl_module.parameters(), self._weights):
+                p.copy_(weight)
+            self._weights = []
+        else:
+            self._weights = [p.clone() for p in pl_module.parameters()]
+            self._copy_average_to_current(pl_module)
 
 
 @contextmanager
@@ -166,11 +179,11 @@ class Samples(RunCallback):
             if ".png" in registry.WRITERS:
                 formats.write(score, path.with_suffix(".png"))
             print_once(f"  sample with {len(score):,} notes: {path}")
-        except Exception as error:  # a failed sample must not end a training
+        except Exception as error:  # a failed sample must not end training
             print_once(f"  no sample at step {step:,}: {type(error).__name__}: {error}")
 
 
 def _is_training(trainer: Any) -> bool:
-    """Whether this is a training, not a validation before it or a ``fast_dev_run``."""
+    """Whether this is training, not the validation before it or a ``fast_dev_run``."""
     in_fit = trainer.state.fn == "fit" and not trainer.sanity_checking
     return bool(in_fit and not trainer.fast_dev_run)

@@ -6,7 +6,7 @@ Lightning:
 - The loss of a step is exactly the mean over all its targets, with any number of accumulated
   batches and devices: batches with much padding have less weight.
 - Before each batch torch's generators are seeded from (seed, rank, number of the batch). So a
-  resumed run draws the same dropout, although checkpoints have no states of generators.
+  resumed run draws the same dropout, although checkpoints contain no generator states.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LitMusicTransformer(pl.LightningModule):
     network    arguments of ``MusicTransformer`` (``config.plain()``)
     optim      the options of ``config.OptimConfig``; ``lr=None``: the default of new models
     tokenizer  the configuration of the tokenizer, for the checkpoint
-    seed       seed of dropout
+    seed       the seed of dropout
     model      an existing network; None: a new one with the arguments ``network``
 
     All arguments but ``model`` are hyperparameters in the checkpoint, so
@@ -96,10 +96,7 @@ class LitMusicTransformer(pl.LightningModule):
         fused = self.device.type == "cuda" and not self._has_scaler
         optimizer = build_optimizer(self.model, self.optim, fused=fused)
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self._lr_factor)
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
-        }
+        return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 
     def _lr_factor(self, step: int) -> float:
         """Return the learning rate of step ``step``, from 0, as a share of the peak rate."""
@@ -162,10 +159,8 @@ class LitMusicTransformer(pl.LightningModule):
         gradient_clip_algorithm: str | None = None,
     ) -> None:
         by_value = gradient_clip_algorithm == "value"
-        max_norm = math.inf  # the norm is only measured
-        if gradient_clip_val and not by_value:
-            max_norm = gradient_clip_val
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), max_norm)
+        bound = gradient_clip_val or math.inf  # with infinity the norm is only measured
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), math.inf if by_value else bound)
         # Reading the norm waits for the GPU, so there it is checked only in logged steps.
         trainer: Any = self.trainer
         step, every = trainer.global_step + 1, trainer.log_every_n_steps
@@ -173,8 +168,8 @@ class LitMusicTransformer(pl.LightningModule):
         # A scaler skips steps that are not finite.
         if is_checked and not self._has_scaler and not norm.isfinite():
             raise self._divergence_error()  # before the weights change
-        if by_value and gradient_clip_val:  # Lightning's own clipping refuses fused AdamW
-            nn.utils.clip_grad_value_(self.model.parameters(), gradient_clip_val)
+        if by_value and bound < math.inf:  # Lightning's own clipping refuses fused AdamW
+            nn.utils.clip_grad_value_(self.model.parameters(), bound)
         self.log("train/grad_norm", norm)
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
@@ -215,14 +210,10 @@ class LitMusicTransformer(pl.LightningModule):
 
     def _loss_sum(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the sum of the losses, in nats, and the number of targets that are scored."""
-        logits = self.model(batch.ids, piece_ids=batch.piece_ids)
-        loss = F.cross_entropy(
-            logits.flatten(0, 1).float(),
-            batch.targets.flatten(),
-            ignore_index=UNSCORED,
-            reduction="sum",
-        )
-        return loss, (batch.targets != UNSCORED).sum()
+        logits = self.model(batch.ids, piece_ids=batch.piece_ids).flatten(0, 1).float()
+        targets = batch.targets.flatten()
+        loss = F.cross_entropy(logits, targets, ignore_index=UNSCORED, reduction="sum")
+        return loss, (targets != UNSCORED).sum()
 
 
 def batch_seed(seed: int, rank: int, number: int) -> int:

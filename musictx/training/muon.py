@@ -29,12 +29,12 @@ RMS = 0.2
 
 
 class Muon(torch.optim.AdamW):
-    """AdamW, but with Muon for groups with ``muon=True`` (2-D parameters only).
+    """AdamW, but with Muon for groups with ``split`` of at least 1 (2-D parameters only).
 
     momentum  decay of the running sum of gradients (Nesterov momentum)
 
-    Each matrix of a group consists of ``split`` maps, stacked by rows, which are orthogonalised
-    separately (queries, keys and values in one matrix: 3).
+    Each matrix of such a group consists of ``split`` maps, stacked by rows, which are
+    orthogonalised separately (queries, keys and values in one matrix: 3).
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class Muon(torch.optim.AdamW):
                 loss = closure()
         all_groups = self.param_groups
         for group in all_groups:
-            if group.get("muon"):
+            if group.get("split"):
                 self._step_matrices(group)
-        self.param_groups = [group for group in all_groups if not group.get("muon")]
+        self.param_groups = [group for group in all_groups if not group.get("split")]
         try:
             super().step()
         finally:
@@ -67,7 +67,7 @@ class Muon(torch.optim.AdamW):
             if p.grad is not None:
                 by_shape.setdefault(tuple(p.shape), []).append(p)
         for (rows, columns), matrices in by_shape.items():
-            map_rows = rows // group.get("split", 1)
+            map_rows = rows // group["split"]
             steps = torch.stack(self._momentum(matrices))
             steps = orthogonalise(steps.view(-1, map_rows, columns)).to(matrices[0].dtype)
             scale = RMS * max(map_rows, columns) ** 0.5

@@ -1,4 +1,4 @@
-"""Make the network to train: a new one, or a fine-tuned model (``init=``).
+"""Make the network to train: a new one, or a model to fine-tune (``init=``).
 
 ``init=`` uses the weights, tokenizer and shape of a model. The configuration may change its
 dropout, and add features and, to its vocabulary, control tokens or programs. Before training, the
@@ -56,8 +56,7 @@ def model_from_init(
         "vocab_size": tokenizer.vocabulary.size,
         "dropout": old.dropout if config.model.dropout is None else config.model.dropout,
         "features": [*arguments.get("features", ()), *user_options(added_features)],
-        "gates": old.gates or config.model.gates,
-        "first_values": old.first_values or config.model.first_values,
+        **{name: getattr(old, name) or getattr(config.model, name) for name in SWITCHES},
     }
     extended = NetworkConfig(**complete_arguments(arguments, tokenizer))
     kinds, old_kinds = tokenizer.vocabulary.kinds, loaded.tokenizer.vocabulary.kinds

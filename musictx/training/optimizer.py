@@ -98,7 +98,7 @@ def build_optimizer(
     if ":" not in name:
         optimizer_class = Muon if name == "muon" else torch.optim.AdamW
         return optimizer_class(groups, lr=lr, betas=tuple(optim["betas"]), fused=fused)
-    plain = [{k: v for k, v in group.items() if k not in ("muon", "split")} for group in groups]
+    plain = [{k: v for k, v in group.items() if k != "split"} for group in groups]
     user_class = import_class("optim.name", name)
     optimizer = create("optim.name", name, user_class, plain, lr=lr, **optim["params"])
     if not isinstance(optimizer, torch.optim.Optimizer):
@@ -142,7 +142,6 @@ def parameter_groups(model: nn.Module, optim: Mapping[str, Any]) -> list[dict[st
         group = {
             "params": [],
             "weight_decay": optim["weight_decay"] if is_matrix else 0.0,
-            "muon": split > 0,
             "split": split,
             "lr": optim["lr"] * (1.0 if split else rate),
         }

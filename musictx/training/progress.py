@@ -68,10 +68,9 @@ def time_used(trainer: pl.Trainer) -> float | None:
 
 def share_done(trainer: pl.Trainer) -> float:
     """Return the share of the run that is done, 0..1; 0 for a run without end."""
-    share = time_used(trainer)
-    if share is None:
-        share = min(1.0, trainer.global_step / trainer.max_steps) if trainer.max_steps > 0 else 0.0
-    return share
+    if (share := time_used(trainer)) is not None:
+        return share
+    return min(1.0, trainer.global_step / trainer.max_steps) if trainer.max_steps > 0 else 0.0
 
 
 def duration(seconds: float) -> str:

@@ -38,7 +38,7 @@ def header(run: Run) -> str:
         return "\n".join(lines)
     lines.append(f"run     {run.folder.path}")
     if options.seconds is not None:
-        lines.append("note    time ends this run: the same command will not give the same weights")
+        lines.append("note    a time limit ends this run, so it cannot be repeated exactly")
     if parameters > MOST_PARAMETERS_PER_TOKEN * train.tokens and run.config.init is None:
         lines.append(
             f"note    {train.tokens:,} tokens are few for {parameters:,} parameters: the model "
@@ -86,8 +86,8 @@ def stopped(run: Run) -> str:
         lines = [f"stopped at step {run.trainer.global_step:,}, before the first checkpoint"]
     else:
         step = checkpoint.read(folder.last)["global_step"]
-        lines = [f"stopped; the state at step {step:,} is in {folder.last}"]
-        lines.append("the same command resumes")
+        saved = f"stopped; the state at step {step:,} is in {folder.last}"
+        lines = [saved, "the same command resumes"]
     if folder.model.is_dir():
         loss, step = run.best()
         quality = f"validation {loss:.4f} at step {step:,}" if step else "not validated yet"

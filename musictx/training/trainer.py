@@ -41,7 +41,7 @@ def build_trainer(
     Lightning refuses.
     """
     flags = dataclasses.asdict(options)
-    seconds, devices = options.seconds, flags.pop("devices")
+    seconds, devices = options.seconds, options.devices
     del flags["max_time"]
     flags |= flags.pop("flags")
     _check_types(options.flags)
@@ -96,18 +96,16 @@ def instantiate(group: str, nodes: Mapping[str, Any], folder: Path, base: type) 
             continue
         if not isinstance(node, Mapping) or "_target_" not in node:
             raise ConfigError(f"{group}.{name}={node}: expected options with a _target_, or null")
+        option = f"{group}.{name}._target_={node['_target_']}"
         try:
-            objects.append(hydra_instantiate(_with_folder(node, str(folder)), _convert_="all"))
+            created = hydra_instantiate(_with_folder(node, str(folder)), _convert_="all")
         except Exception as error:  # the user's class may raise anything
             why = reason(error.__cause__ or error)
-            raise ConfigError(
-                f"{group}.{name}._target_={node['_target_']}: cannot be created ({why})"
-            ) from error
-        if not isinstance(objects[-1], base):
-            raise ConfigError(
-                f"{group}.{name}._target_={node['_target_']}: expected a class that inherits from "
-                f"pytorch_lightning's {base.__name__}"
-            )
+            raise ConfigError(f"{option}: cannot be created ({why})") from error
+        if not isinstance(created, base):
+            expected = f"a class that inherits from pytorch_lightning's {base.__name__}"
+            raise ConfigError(f"{option}: expected {expected}")
+        objects.append(created)
     return objects
 
 

@@ -121,15 +121,18 @@ def test_without_held_out_pieces_training_ends_with_the_latest_weights(root, tmp
 
 
 def test_training_without_best_checkpoints_ends_with_the_latest_weights(root, tmp_path, capsys):
-    models = set()
+    models, scheduler = set(), "pytorch_lightning.callbacks.GradientAccumulationScheduler"
+    more = "trainer.accumulate_grad_batches=1 trainer.overfit_batches=2 data.validation_windows=0"
     for steps in (2, 4, 6):
-        more = [f"trainer.max_steps={steps}", "trainer.limit_val_batches=1"]
-        settings = config(root, tmp_path, *more)
-        if steps > 2:
-            settings.callbacks = settings.callbacks | {"best": None} if steps == 4 else {}
+        settings = config(root, tmp_path, *more.split(), f"trainer.max_steps={steps}")
+        if steps == 4:
+            settings.callbacks = settings.callbacks | {"best": None}
+        elif steps == 6:
+            settings.callbacks = {"two": {"_target_": scheduler, "scheduling": {0: 2}}}
         models.add((train.run(settings).model / "model.safetensors").read_bytes())
     assert len(models) == 3
-    assert "(2 of 10 windows" in capsys.readouterr().out
+    assert bundle.load(tmp_path / "model").card["training"]["batch"] == 2 * 2
+    assert "(4 of 10 windows" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

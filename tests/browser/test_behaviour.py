@@ -160,7 +160,7 @@ HIDDEN_EDGES = """() => {
     const there = document.elementFromPoint(x, y);
     return there !== null && (e.contains(there) || there.contains(e));
   };
-  const bars = ":is(#header, #tools, #transport, #proposals, #dock, .ask)";
+  const bars = ":is(#header, #tools, #transport, #proposals, #dock, .compose-bar)";
   const all = [...document.querySelectorAll(`${bars} :is(button, select, input, a)`)];
   const cut = all.filter((e) => {
     const { left, right, top, bottom, width, height } = e.getBoundingClientRect();

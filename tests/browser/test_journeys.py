@@ -187,7 +187,7 @@ def test_07_undo_redo_and_history(desk):
     assert desk.page.locator("li.take").count() == 0  # the list is created when it is shown
     desk.page.get_by_role("tab", name="History").click()
     desk.accessible()
-    desk.button("As asked").first.click()
+    desk.button("Restore settings").first.click()
     desk.page.get_by_role("tab", name="Compose").click()
     second = desk.composed(desk.compose())
     assert second["seed"] == first["seed"]
@@ -312,7 +312,7 @@ def test_12_recover_after_a_killed_server(tmp_path, context):
         assert desk.notes() == accepted
         assert desk.take(running)["state"] == "stopped"
         page.get_by_role("tab", name="History").click()
-        desk.button("As asked").first.click()
+        desk.button("Restore settings").first.click()
         desk.continued(1)
         context.watched.check(served.url)
     finally:
@@ -346,13 +346,13 @@ def test_13_train_a_model_on_a_folder(desk, studio, tmp_path):
     sample.evaluate("e => { e.muted = true; return e.play(); }")
     wait_for(lambda: sample.evaluate("e => e.currentTime > 0.2"), COMPOSED / 1000)
     dialog.get_by_role("button", name="Stop").click()
-    dialog.get_by_text("It can go on from there.").wait_for(timeout=COMPOSED)
+    dialog.get_by_text("It can be resumed from there.").wait_for(timeout=COMPOSED)
     run = Path(command[3].removeprefix("out=")).name
     assert (studio.folder / "training" / run / "last.ckpt").is_file()
-    dialog.get_by_role("button", name="Go on").click()
+    dialog.get_by_role("button", name="Resume").click()
     dialog.get_by_text("It ends by itself").wait_for(timeout=COMPOSED)
     dialog.get_by_role("button", name="Stop").click()
-    dialog.get_by_text("It can go on from there.").wait_for(timeout=COMPOSED)
+    dialog.get_by_text("It can be resumed from there.").wait_for(timeout=COMPOSED)
     dialog.get_by_role("button", name="Use this model").click()
     desk.until("musictx.models.some(m => m.name === x)", run)
     desk.open_example("Ode to joy")

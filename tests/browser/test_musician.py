@@ -36,9 +36,9 @@ def undo(desk):
 
 def test_chords_are_estimated_typed_and_followed(desk, studio):
     desk.open_example("Ode to joy")
-    desk.until("musictx.roll.above.implied.length > 3")
+    desk.until("musictx.roll.annotations.implied.length > 3")
     desk.task("Accompany")
-    desk.page.get_by_role("button", name="Follow the chords found").click()
+    desk.page.get_by_role("button", name="Follow the detected chords").click()
     desk.page.get_by_text("It follows the chords above the bars").wait_for()
     press_at_start(desk, "c")
     desk.page.context.watched.expected.append("status of 400")
@@ -260,7 +260,7 @@ def test_two_proposals_are_compared_starred_mixed_and_printed(desk, tmp_path):
     desk.button("Mix 1 and 2").click()
     desk.accessible()
     page.locator("dialog li").first.get_by_role("button", name="proposal 2").click()
-    desk.button("Take this mix").click()
+    desk.button("Use this mix").click()
     desk.until("musictx.piece.notes.size > 70")
     fresh = desk.notes()[70:]
     for proposal in take["proposals"]:

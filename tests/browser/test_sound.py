@@ -49,7 +49,7 @@ TAKE = """() => {
     progress: 0.1, seed: 1, model: "piano", begin: 0, end: begin, tracks: null, request: {},
     command: "", aside: false, error: null, made: "", proposals: [proposal]});
   musictx.show(1, 1);
-  window.compose = (...events) => musictx.takes.composed({take: 1, proposal: 1, events});
+  window.compose = (...events) => musictx.takes.addEvents({take: 1, proposal: 1, events});
   return begin;
 }"""
 #: The least loudness of sound, and the largest of silence.
@@ -180,7 +180,7 @@ def test_notation_selects_notes_and_follows_the_music(desk):
     assert heads.count() == tied >= desk.page.evaluate("musictx.piece.notes.size")
     heads.nth(4).click(force=True)
     desk.until("musictx.selection.notes.size === 1")
-    assert desk.page.locator("#notation .picked").count() == 1
+    assert desk.page.locator("#notation .selected").count() == 1
     desk.page.keyboard.press("Space")
     wait_for_sound(desk)
     desk.page.locator("#notation .sounding").first.wait_for()

@@ -17,7 +17,7 @@ from musictx.attention.positions.coordinates import token_coordinates
 from musictx.attention.terms import Span
 from musictx.errors import ConfigError
 from musictx.model.cache import KVCache
-from musictx.model.features import Feature, complete_features
+from musictx.model.features import complete_features
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens import build as tokens
 from tests.chorale.features import test_grid
@@ -169,21 +169,6 @@ def test_scores_have_no_effect_at_first(name):
         state = part.read(ids, ids[:, :0], torch.arange(60).expand(2, -1))
         assert part.score(logits, x, state).equal(logits)
         assert part.add_to_output(x, state).equal(x)
-
-
-def test_former_names_of_members_of_features_still_work():
-    class Former(Feature):
-        longest, noisy, products = 7, True, ("table",)
-
-        def finish(self, x, state):
-            return x + self.table
-
-    feature = Former()
-    feature.keep(table=torch.ones(1))
-    assert (feature.lookback, feature.reads_disturbed) == (7, True)
-    assert feature.random_when_added == ("table",)
-    assert feature.add_to_output(torch.zeros(1), None).item() == 1
-    assert not feature.state_dict()
 
 
 @pytest.mark.parametrize(

@@ -83,9 +83,9 @@ def test_signs_that_are_not_played_are_printed(tmp_path, capsys):
     (tmp_path / "x.musicxml").write_bytes(document([HEAD.format(4) + music]))
     run(files=[str(tmp_path / "x.musicxml")], png=False)
     assert "cue notes" in capsys.readouterr().out.splitlines()[0]
-    (tmp_path / "x.mid").write_bytes(formats.to_bytes(SCORE)[:-1])
-    run(files=[str(tmp_path / "x.mid")], png=False)
-    assert "x.mid: damaged, read as far as possible: truncated" in capsys.readouterr().out
+    (tmp_path / "x.bin").write_bytes(formats.to_bytes(SCORE)[:-1])
+    run(files=[str(tmp_path / "x.bin")], png=False)
+    assert "x.bin: damaged, read as far as possible: truncated" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -192,16 +192,16 @@ def test_a_new_note_goes_to_a_track_that_has_its_program_at_that_time():
 def test_new_notes_go_to_the_track_whose_notes_lie_nearest():
     piece = given_on((2, 72, 0, False), (5, 48, 33, False), (7, 36, 0, True))
     notes = new((70, 0, False, 0), (50, 0, False, 0), (35, 0, True, 0))
-    found = assign_tracks(notes, piece, tokens())
-    fields = ["track", "program", "velocity"]
-    assert found[fields].tolist() == [(2, 0, 90), (5, 33, 90), (7, 0, 90)]
-    # Where tokens know programs a note stays with its own, however high; an unknown one is apart.
-    kinds = ("pitch", "program")
-    found = assign_tracks(new((70, 33, False, 3), (50, 12, False, 4)), piece, tokens(kinds=kinds))
-    assert found[fields].tolist() == [(5, 33, 70), (9, 12, 70)]  # tokens without velocities
-    # No drums there: they get a track of their own, and so does what has no track to go to.
-    for piece, expected in ((given_on((4, 60, 0, False)), [4, 4, 5]), (Score(), [0, 0, 0])):
-        assert assign_tracks(notes, piece, tokens())["track"].tolist() == expected
+    placed = assign_tracks(notes, piece, tokens())
+    fields, kinds = ["track", "program", "velocity"], ("pitch", "program")
+    assert placed[fields].tolist() == [(2, 0, 90), (5, 33, 90), (7, 0, 90)]
+    # A note stays with its program, however high; one of a new program gets a new track.
+    placed = assign_tracks(new((70, 33, False, 3), (50, 12, False, 4)), piece, tokens(kinds=kinds))
+    assert placed[fields].tolist() == [(5, 33, 70), (12, 12, 70)]  # tokens without velocities
+    one = given_on((4, 60, 0, False))  # of the allowed tracks, only 4 has notes
+    for tracks, expected in (({4}, [4, 4, 5]), ({0}, [5, 5, 5])):
+        assert assign_tracks(notes, one, tokens(), tracks)["track"].tolist() == expected
+    assert assign_tracks(notes, Score(), tokens())["track"].tolist() == [0, 0, 0]
 
 
 def test_a_note_held_at_the_seam_ends_with_the_decoded_note_of_its_instrument():

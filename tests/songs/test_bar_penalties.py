@@ -210,10 +210,11 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
     recent = [note for note in notes if note[0] / 48 > now / 48 - span - 1e-6]
     pitched = [pitch for _, part, pitch in recent if part != DRUMS]
     at_once = len(pitched) * length / 48 / span
-    crowd = 0.0 if given else constants.CROWD_GAIN * np.log2(max(at_once, 0.5) / polyphony)
     dense = REQUESTED_GAIN * (len(recent) / span - density)
-    excess = max(dense, 0.0)  # notes more than are usual: chords get thinner
-    dense -= 0.0 if is_asked else excess
+    excess, dense, crowd = max(dense, 0.0), min(dense, 0.0), 0.0  # excess: chords get thinner
+    if is_asked:
+        levels = np.array([len(recent) / span, at_once])
+        dense, crowd = constants.CROWD_GAIN * np.log2(levels.clip(0.5) / values[:2])
     wanted = np.zeros(BARS.size)
     if count == 0:
         for place in range(*TABLE.range("place")):
@@ -239,12 +240,11 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
             share = len(recent) / max(len(recent), FEWEST_NOTES)
             off = share * (first - loudness) / 10 * (velocity - loudness) / 10
             wanted[TABLE.id("velocity", number)] = constants.VELOCITY_GAIN * abs(off)
-    usual = None if is_asked else targets.pop("density")
+    usual = () if is_asked else (targets.pop("density"), targets.pop("polyphony"))
     if not is_asked and count < 2 and bars[-1]:
         part_token = TABLE.id("drums") if part == DRUMS else TABLE.id("program", part)
         wanted[part_token if count else TABLE.id("place", last)] += excess
-    steering = Steering(targets=targets, usual_density=usual)
-    feed = partial(bar_feedback, steering=steering, has_chords=True)
+    feed = partial(bar_feedback, steering=Steering(None, targets, None, *usual), has_chords=True)
     np.testing.assert_allclose(nats(feed, BARS.grammar(ids), given=given), wanted, atol=1e-9)
     assert not nats(partial(feed, steering=Steering()), BARS.grammar(ids)).any()
 

@@ -137,7 +137,7 @@ def test_a_new_piece_closes_on_a_held_tonic(song, asked):
     assert set(final["pitch"][final["drum"]]) == {36, 49}, "a kick and a crash"
     held, (_, chord) = final[~final["drum"]], chord_changes(piece.score)[-1]
     assert {*(held["pitch"] % 12)} <= chord.classes
-    assert held["pitch"].min() % 12 == chord.root
+    assert {held["pitch"].min() % 12, held["pitch"].max() % 12} == {chord.root}
     sizes = Counter(held["program"].tolist())
     assert (sizes[73], sizes[33], sizes[0] > (not asked)) == (1, 1, True)
     (cut,) = musictx.generate(song, seconds=9, end="cut", **options)
@@ -162,6 +162,7 @@ def test_a_continuation_closes_on_a_held_tonic(song, length, include):
     assert np.allclose([final["start"], final["end"]], second_bar)
     root, tones = (7, {7, 11, 2}) if "key" in length else (11, {11, 2, 6})
     assert {*(final["pitch"] % 12)} <= tones
+    assert final["pitch"][final["track"] == 0] % 12 == root, "the tune"
     low, above = np.sort(final["pitch"])[:2].tolist()
     assert (low % 12, above - low > 4 * (low < 48)) == (root, True), "no third on a low root"
     assert {*made.score.notes[["track", "program"]].tolist()} == {(0, 75), (1, 0)}
@@ -173,7 +174,7 @@ def test_a_part_of_chords_closes_at_its_height():
     rows = [(n, n + 1, tone, 80, 0, False, 0) for n in range(4) for tone in (48, 60, 64, 67)]
     piece = score([*rows, (3.5, 4.0, 96, 80, 0, False, 0)])
     held = new_pieces.closing(piece, CHORDS[1], 4.0, 6.0, np.ones(128, bool))
-    assert held["pitch"].tolist() == [48, 60, 64, 67]
+    assert held["pitch"].tolist() == [48, 60, 64, 72]
     mixed = score([(0, 1, 60, 80, 0, False, 0), (0, 1, 42, 80, 0, True, 0)])
     held = new_pieces.closing(mixed, CHORDS[1], 2.0, 4.0, np.ones(128, bool))
     assert held[["pitch", "drum"]].tolist() == [(36, True), (49, True)]
@@ -226,13 +227,11 @@ def test_chords_have_the_top_p_that_is_asked_for_and_parts_their_penalty(song, m
 def test_progress_counts_the_tokens_and_seconds_of_each_piece(song):
     steps = []
     report = lambda *step: steps.append(step)  # noqa: E731
-    pieces = musictx.generate(song, bars=2, samples=2, seed=3, progress=report, end="cut")
+    musictx.generate(song, bars=2, samples=2, seed=3, progress=report, end="cut")
     tokens, seconds = np.array(steps).T
     assert (tokens == 1).all(), "one piece after the other"
-    begins = np.flatnonzero(np.diff(seconds) < 0) + 1
-    ends = [part[-1] for part in np.split(seconds, begins)]
-    lengths = np.array([piece.seconds for piece in pieces])
-    assert ((lengths / 2 < ends) & (ends <= lengths + 1e-6)).all(), "each ends in its second bar"
+    ends = seconds[[*np.flatnonzero(np.diff(seconds) < 0), -1]]
+    assert ((ends > 2.0) & (ends <= 4.0 + 1e-6)).tolist() == [True] * 2, "in the second bar of each"
     slow = together(line(60, 62, 64, 65, every=1.0), bpm=60.0)
     musictx.generate(song, primer=slow, bars=2, seed=3, progress=report, end="cut")
     assert 4.0 < steps[-1][1] <= 8.0 + 1e-6, "the seconds of a continuation are those of the file"

@@ -53,12 +53,10 @@ def test_each_part_is_a_new_track_and_plays_as_usual(songs, band, tmp_path):
 
 @pytest.mark.parametrize("velocity", [32, 112])
 def test_a_part_is_as_loud_as_the_music_that_it_joins(songs, velocity):
-    """Drums have the kit of those that are there."""
-    old = of((0.0, 0.1, 36, velocity, 8, True, 1))
-    music = together(line(*TUNE, velocity=velocity), old)
+    music = together(line(*TUNE, velocity=velocity), of((0.0, 0.1, 36, velocity, 8, True, 1)))
     (made,) = musictx.accompany(music, songs, add="drums", seed=1)
     drums = made.score.notes[made.score.notes["drum"]]
-    assert set(drums["program"].tolist()) == {8}
+    assert set(drums["program"].tolist()) == {8}, "the kit of the drums that are there"
     assert len(drums) >= 16
     assert abs(drums["velocity"].mean() - velocity) < 16
 

@@ -192,16 +192,15 @@ def test_new_parts_have_the_usual_polyphony_at_most_one_note_a_voice(songs, add,
     for music in (Score(markers=((0.0, "Am7"),)), tracks((73, 72, 4))):
         task = task_of(request, music)
         _, brief = infill.arrange(songs, task, request, usual)
-        assert brief.steering.targets["polyphony"] == voices
+        assert brief.steering.usual_polyphony == voices
         _, brief = infill.arrange(songs, task, replace(request, polyphony=2.0), usual)
         assert brief.steering.targets["polyphony"] == 2.0
 
 
 def test_the_density_of_added_parts_does_not_count_given_notes(songs):
-    """If it did, the new parts would fall silent."""
+    """If it did, the new parts would fall silent. The weights of the model are random."""
     music = tracks((73, 72, 8), (0, 48, 4))  # six notes a second
-    counts = []
-    for density in (0.5, 6.0):
-        options = {"add": "bass,strings", "density": density, "samples": 3}
-        counts.append(sum(sample.notes for sample in musictx.accompany(music, songs, **options)))
-    assert 3 * 16 * 1.8 <= counts[0] < counts[1]
+    options = {"add": "bass,strings", "samples": 3}
+    made = [musictx.accompany(music, songs, density=n, **options) for n in (0.5, 6.0)]
+    few, many = (sum(sample.notes for sample in samples) for samples in made)
+    assert 0 < few <= 1.5 * 3 * 8 < 3 * 8 * 4 <= many

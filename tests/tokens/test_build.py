@@ -8,9 +8,8 @@ import pytest
 import yaml
 
 from musictx.attention.positions.coordinates import readers, token_coordinates
-from musictx.config import SamplingConfig, TokenizerConfig
+from musictx.config import TokenizerConfig
 from musictx.errors import ConfigError
-from musictx.sampling.idiom import idiom_of
 from musictx.tokens.build import build
 from musictx.tokens.performance import PerformanceTokenizer
 
@@ -67,29 +66,6 @@ def test_a_class_in_the_current_folder_gets_the_options_that_it_names(tmp_path, 
     tokenizer = build(**dataclasses.asdict(options))
     assert (tokenizer.low, tokenizer.high, tokenizer.step_ms) == (21, 127, 20)
     assert build(**tokenizer.to_config()).fingerprint == tokenizer.fingerprint
-
-
-def test_former_members_of_tokenizers_still_work():
-    class Former(PerformanceTokenizer):
-        rules, top_p, has_rules = 2, 0.5, True
-
-        def opening(self, ids, start):
-            return start - 1
-
-        def soft_constraints(self, sampling):
-            return [sampling.rules]
-
-    former, plain = Former(), PerformanceTokenizer()
-    assert (former.encoding_version, former.window_start([], 7)) == (2, 6)
-    assert former.fingerprint != plain.fingerprint
-    assert (idiom_of(former).top_p, idiom_of(plain).top_p) == (0.5, 0.95)
-    assert idiom_of(former).rules(SamplingConfig(rules=3.0)) == [3.0]
-    assert plain.events is plain
-    assert plain.opening([], 7) == 7
-    assert (plain.size, plain.kinds) == (plain.vocabulary.size, plain.vocabulary.kinds)
-    assert plain.kind_of is plain.vocabulary.kind_of
-    with pytest.raises(AttributeError, match="has no attribute 'kind'"):
-        plain.kind  # noqa: B018
 
 
 class Wrong(PerformanceTokenizer):

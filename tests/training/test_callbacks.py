@@ -165,11 +165,8 @@ def test_each_step_is_one_row_and_rows_of_steps_that_were_lost_are_replaced(tmp_
     resumed.log_metrics({"loss": 9.0}, 2)
     resumed.log_metrics({"lr": 0.5}, 2)
     resumed.finalize("success")
-    assert rows(tmp_path) == [
-        {"step": "1", "loss": "0", "lr": ""},
-        {"step": "2", "loss": "1", "lr": ""},
-        {"step": "3", "loss": "9", "lr": "0.5"},
-    ]
+    lines = (tmp_path / "metrics.csv").read_text().splitlines()
+    assert lines == ["step,loss,lr", "1,0,", "2,1,", "3,9,0.5"]
 
 
 def test_a_garbled_table_is_no_harm(tmp_path):

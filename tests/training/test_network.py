@@ -120,7 +120,10 @@ OF_FIRST = {
 @pytest.mark.parametrize("position", OF_FIRST)
 def test_frozen_layers_stay_bit_for_bit_and_all_else_learns(position):
     model = model_from_init(trained({}, position), TrainConfig())[1]
+    maps = model.position.maps = torch.nn.ModuleList(torch.nn.Linear(1, 1) for _ in range(2))
     freeze(model, 1)
+    del model.position.maps
+    assert [m.weight.requires_grad for m in maps] == [position == "learned", True]
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     optimizer = torch.optim.AdamW(parameter_groups(model, asdict(OptimConfig(lr=0.1))), lr=0.01)
     for _ in range(2):

@@ -22,15 +22,6 @@ from musictx.errors import ConfigError
 from musictx.tokens.controls import KNOWN, STREAM
 from musictx.tokens.tokenizer import Tokenizer
 
-#: {former name of a member of features: present name}. The former names work until the next minor
-#: version, as in :data:`musictx.tokens.tokenizer.FORMER`.
-FORMER = {
-    "finish": "add_to_output",
-    "longest": "lookback",
-    "noisy": "reads_disturbed",
-    "products": "random_when_added",
-}
-
 
 @dataclass
 class Options(checks.CheckedOptions):
@@ -87,11 +78,6 @@ class Feature(nn.Module):
     #: set to zero. Each of these is multiplied with one that is set to zero; if both factors were
     #: zero, neither would get a gradient.
     random_when_added: tuple[str, ...] = ()
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        for former in FORMER.keys() & vars(cls):
-            setattr(cls, FORMER[former], vars(cls)[former])
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
@@ -150,8 +136,6 @@ class Feature(nn.Module):
         """Register buffers that follow from the arguments and are not saved."""
         for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)
-
-    keep = register_tables  #: its former name
 
 
 @dataclass

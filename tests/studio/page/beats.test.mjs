@@ -19,7 +19,7 @@ test("a moment is in the last beat that is not after it", () => {
     for (let i = 0; i < 400; i++) {
       const time = random() * 11;
       const found = beats.list.findLast(([begin]) => begin <= time + 1e-4);
-      assert.deepEqual(beats.name(beats.index(time)), found.slice(1));
+      assert.deepEqual(beats.barAndBeat(beats.index(time)), found.slice(1));
     }
   }
 });

@@ -4,7 +4,7 @@ import { Emitter } from "../../../musictx/studio/page/js/core/emitter.js";
 import { fetchOnChange } from "../../../musictx/studio/page/js/document/fetch_on_change.js";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
 import { chordLabel, setText, textAt, writeChords } from "../../../musictx/studio/page/js/document/harmony.js";
-import { barsIn, mixProposals } from "../../../musictx/studio/page/js/document/mix.js";
+import { barsIn, mixProposals } from "../../../musictx/studio/page/js/document/takes.js";
 import { duplicateTrack, toggleTrackLock, moveTrack, changeTrack } from "../../../musictx/studio/page/js/document/mixer.js";
 import { allLocked, notesOf } from "../../../musictx/studio/page/js/document/notes.js";
 import { apply, toWire } from "../../../musictx/studio/page/js/document/operation.js";

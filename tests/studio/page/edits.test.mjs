@@ -20,12 +20,12 @@ test("whatever is done to notes, they stay notes", () => {
       if (!notes.length) continue;
       const by = (random() - 0.5) * 40;
       const operation = [
-        () => edits.move(notes, by, whole(random, -90, 90)),
-        () => edits.resize(notes, random() < 0.5 ? "start" : "end", by),
-        () => edits.louder(notes, whole(random, -130, 130)),
-        () => edits.quantise(notes, beats, whole(random, 0, 8)),
-        () => edits.toTrack(notes, 1),
-        () => edits.paste(piece, edits.clip(notes), random() * 20),
+        () => edits.moveNotes(notes, by, whole(random, -90, 90)),
+        () => edits.resizeNotes(notes, random() < 0.5 ? "start" : "end", by),
+        () => edits.changeVelocity(notes, whole(random, -130, 130)),
+        () => edits.quantiseNotes(notes, beats, whole(random, 0, 8)),
+        () => edits.moveToTrack(notes, 1),
+        () => edits.pasteNotes(piece, edits.copyNotes(notes), random() * 20),
       ][whole(random, 0, 5)]();
       if (operation?.label.endsWith(" moved")) { // together
         const [first, ...others] = operation.change.map((note) => [note, piece.notes.get(note.id)]);
@@ -52,20 +52,20 @@ test("locked notes are left alone, and locking twice unlocks", () => {
 test("what is cut and pasted at its old place is what it was", () => {
   const piece = pieceOf(randomNotes(randomly(14), 12));
   const chosen = freeNotes(piece, [2, 5, 7]);
-  const cut = apply(piece, edits.erase(chosen));
+  const cut = apply(piece, edits.deleteNotes(chosen));
   const at = Math.min(...chosen.map((note) => note.start));
-  const back = apply(cut, edits.paste(cut, edits.clip(chosen), at));
+  const back = apply(cut, edits.pasteNotes(cut, edits.copyNotes(chosen), at));
   const plain = (each) => rows(each).map(([, start, end, ...rest]) => [start.toFixed(9), end.toFixed(9), ...rest].join()).sort();
   assert.deepEqual(plain(back), plain(piece));
-  assert.equal(edits.paste(cut, [{ ...chosen[0], track: 7 }], 0).add[0].track, 0, "of a track that is gone");
+  assert.equal(edits.pasteNotes(cut, [{ ...chosen[0], track: 7 }], 0).add[0].track, 0, "of a track that is gone");
 });
 
 test("without bars the notes say what is meant: their stretch and their tracks", () => {
   const piece = pieceOf([[0, 1, 2, 60, 80, 0], [1, 3, 5, 62, 80, 0], [2, 2, 3, 40, 80, 1]]);
   const selection = new Selection();
-  selection.pickNotes([0, 1]);
+  selection.selectNotes([0, 1]);
   assert.deepEqual(selection.scope(piece), { stretch: { begin: 1, end: 5 }, tracks: [0] });
-  selection.pickNotes([2, 0], "toggle");
+  selection.toggleNotes([2, 0]);
   assert.deepEqual(selection.scope(piece), { stretch: { begin: 2, end: 5 }, tracks: null });
   selection.clear();
   assert.deepEqual(selection.scope(piece), { stretch: null, tracks: null });
@@ -74,7 +74,7 @@ test("without bars the notes say what is meant: their stretch and their tracks",
 test("what leaves the piece leaves the selection", () => {
   const piece = pieceOf(randomNotes(randomly(16), 6));
   const selection = new Selection();
-  selection.pickNotes([1, 2, 3]);
+  selection.selectNotes([1, 2, 3]);
   selection.prune(apply(piece, { label: "", remove: [2] }));
   assert.deepEqual([...selection.notes], [1, 3]);
   const rows = [[0, 1.5, 2.5], [1, 1.94, 3], [2, 1.95, 2.01], [3, 3.95, 4.5]].map(([id, start, end]) => [id, start, end, 60, 80, 0]);
@@ -83,7 +83,7 @@ test("what leaves the piece leaves the selection", () => {
 
 test("notes are quantised as far as asked, with swing, and their lengths too", () => {
   const note = (start, end) => [{ id: 0, start, end, pitch: 60, velocity: 80, track: 0 }];
-  const to = (start, end, how) => edits.quantise(note(start, end), beats, 4, { ...edits.STRAIGHT, ...how })?.change[0];
+  const to = (start, end, how) => edits.quantiseNotes(note(start, end), beats, 4, { ...edits.DEFAULT_QUANTISE, ...how })?.change[0];
   const near = (a, b) => assert.ok(Math.abs(a - b) < 1e-9, `${a} is not ${b}`);
   near(to(0.15, 0.3).start, 0.125); // a beat lasts half a second
   near(to(0.15, 0.3, { strength: 0.5 }).start, 0.1375);
@@ -92,6 +92,6 @@ test("notes are quantised as far as asked, with swing, and their lengths too", (
   near(long.end, 0.25);
   near(to(0.15, 0.18, { lengths: true }).end, 0.25); // one line at least
   near(to(0.15, 0.33, { lengths: true, strength: 0.5 }).end, 0.3525);
-  near(edits.quantise(note(0.15, 0.3), beats, 3, { ...edits.STRAIGHT, swing: 0.7 }).change[0].start, 1 / 6, "triplets do not swing");
+  near(edits.quantiseNotes(note(0.15, 0.3), beats, 3, { ...edits.DEFAULT_QUANTISE, swing: 0.7 }).change[0].start, 1 / 6, "triplets do not swing");
   assert.equal(to(0.125, 0.375, { lengths: true }), undefined);
 });

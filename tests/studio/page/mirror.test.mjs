@@ -95,8 +95,8 @@ test("whatever one does in whatever rhythm, with lost requests and other pages, 
       else if (kind < 0.95 && !alone) {
         await mirror.settled();
         server.do({ name: `by another page, ${i}` });
-        if (random() < 0.5) mirror.published(server.revision);
-        else mirror.lookAgain();
+        if (random() < 0.5) mirror.serverChanged(server.revision);
+        else mirror.refetch();
         await new Promise((resolve) => setTimeout(resolve, 2));
         agree(mirror, server);
       } else await mirror.settled();

@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import test from "node:test";
 import { toAbc } from "../../../musictx/studio/page/js/notation/abc.js";
-import { barsOf, quantiseNotes, QUARTER } from "../../../musictx/studio/page/js/notation/grid.js";
+import { barsOf, quantiseForNotation, QUARTER, voicesOf } from "../../../musictx/studio/page/js/notation/score.js";
 import { likelyKey, signatureAccidental, spell } from "../../../musictx/studio/page/js/document/spelling.js";
 import { pieceOf, randomly } from "./music.mjs";
-import { voicesOf } from "../../../musictx/studio/page/js/notation/voices.js";
 
 const abcjs = createRequire(import.meta.url)("../../../musictx/studio/page/vendor/abcjs/abcjs.min.js");
 
@@ -22,7 +21,7 @@ function made(rows, { meters = [[0, 4, 4]], keys = [[0, 0, 0]], names = ["a"], q
   const notes = rows.map(([start, end, pitch, track = 0], i) => [i, start * quarter, end * quarter, pitch, 80, track]);
   return pieceOf(notes, { tracks: names.map((name, id) => ({ id, name, program: 0, drum: false })), beats, meters, keys });
 }
-const onGridOf = (piece) => quantiseNotes([...piece.notes.values()], piece);
+const onGridOf = (piece) => quantiseForNotation([...piece.notes.values()], piece);
 
 /** What abcjs would play: [pitch, start, end] in ticks, ties joined. */
 function played(abc) {
@@ -125,7 +124,7 @@ test("a fermata stands over the upper voice of each staff, where it is", () => {
 
 test("only the first bars of a long piece are written", () => {
   const piece = made(Array.from({ length: 32 }, (_, i) => [i, i + 1, 60 + (i >> 2), i % 2]), { names: ["a", "b"] });
-  const { abc, bars } = toAbc(piece, { most: 3 });
+  const { abc, bars } = toAbc(piece, { maxBars: 3 });
   assert.equal(bars, 8);
   assert.deepEqual(played(abc).map(([pitch]) => pitch), [0, 1, 2].flatMap((bar) => Array(4).fill(60 + bar)));
   assert.equal(toAbc(made([])).abc, "");

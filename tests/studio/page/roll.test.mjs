@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { NoteIndex } from "../../../musictx/studio/page/js/roll/index.js";
+import { NoteIndex } from "../../../musictx/studio/page/js/roll/note_index.js";
 import { View } from "../../../musictx/studio/page/js/roll/view.js";
 import { noteFromWire } from "../../../musictx/studio/page/js/document/operation.js";
 import { randomly, randomNotes, whole } from "./music.mjs";

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import {
-  channelsOf, clickEvents, heldEvents, noteEvents, pedalEvents, prepareNotes, pedalStates,
+  channelsOf, clickEvents, heldEvents, noteEvents, outputTime, pedalEvents, prepareNotes, pedalStates, Transport,
 } from "../../../musictx/studio/page/js/sound/schedule.js";
-import { outputTime, Transport } from "../../../musictx/studio/page/js/sound/transport.js";
 
 const CHANNELS = new Map([[0, 1], [7, 2]]);
 const note = (start, end, pitch, track = 0, velocity = 80) => ({ start, end, pitch, velocity, track });
@@ -62,7 +61,7 @@ test("a note whose end is not known yet begins, and is remembered", () => {
 /** Everything that a transport takes, tick by tick: [document from, to, sound card from]. */
 function taken(transport, until, step = 0.06) {
   const windows = [];
-  for (let now = 10; now < until; now += step) windows.push(...transport.take(now));
+  for (let now = 10; now < until; now += step) windows.push(...transport.nextWindows(now));
   return windows.map(({ from, to, offset }) => [from, to, from + offset]);
 }
 
@@ -82,11 +81,11 @@ test("a loop comes back without a gap in time, and the playhead with it", () => 
 
 test("nothing is taken beyond what is known, and the music waits there", () => {
   const transport = new Transport(0, 10);
-  transport.take(12, 1.5);
-  assert.equal(transport.taken, 1.5);
+  transport.nextWindows(12, 1.5);
+  assert.equal(transport.scheduled, 1.5);
   transport.hold(1.5, 14);
   assert.equal(transport.at(13), 1.5);
-  const [window] = transport.take(14.5, 9);
+  const [window] = transport.nextWindows(14.5, 9);
   assert.deepEqual([window.from, window.from + window.offset], [1.5, 14]);
   assert.ok(Math.abs(transport.at(14.25) - 1.75) < 1e-9);
 });

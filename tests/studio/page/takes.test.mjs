@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
-import { exchangedNotes, frontier, takeStretch, applyEvents, Takes } from "../../../musictx/studio/page/js/document/takes.js";
-import { describe, firstSettings, modelFor, request, TASKS, settingsOf } from "../../../musictx/studio/page/js/panels/tasks.js";
+import { exchangedNotes, composedUntil, takeStretch, applyNoteEvents, Takes } from "../../../musictx/studio/page/js/document/takes.js";
+import { describe, defaultSettings, modelFor, request, TASKS, settingsOf } from "../../../musictx/studio/page/js/panels/tasks.js";
 import { sentence } from "../../../musictx/studio/page/js/document/words.js";
 import { beatsOf, pieceOf } from "./music.mjs";
 
@@ -14,12 +14,12 @@ const takeOf = (more = {}) => ({
 
 test("notes come and go as they are played; a repeated note ends the first one", () => {
   const notes = [];
-  applyEvents(notes, [["on", 1, 60, 80, 0], ["on", 1.5, 64, 70, 0], ["off", 2, 60, 0]]);
+  applyNoteEvents(notes, [["on", 1, 60, 80, 0], ["on", 1.5, 64, 70, 0], ["off", 2, 60, 0]]);
   assert.deepEqual(notes.map((note) => note.end), [2, null]);
-  applyEvents(notes, [["on", 2, 60, 80, 0], ["on", 2.5, 60, 80, 0], ["off", 3, 60, 0], ["off", 9, 60, 1]]);
+  applyNoteEvents(notes, [["on", 2, 60, 80, 0], ["on", 2.5, 60, 80, 0], ["off", 3, 60, 0], ["off", 9, 60, 1]]);
   assert.deepEqual(notes.map((note) => note.end), [2, null, 3, null]);
-  assert.equal(frontier({ notes }, 0), 3);
-  assert.equal(frontier({ notes: [] }, 4), 4);
+  assert.equal(composedUntil({ notes }, 0), 3);
+  assert.equal(composedUntil({ notes: [] }, 4), 4);
 });
 
 test("a take grows by its stream, and what was written at the end counts", () => {
@@ -30,9 +30,9 @@ test("a take grows by its stream, and what was written at the end counts", () =>
   takes.reset([takeOf({ proposals: [{ ...proposal, events: [["on", 4, 60, 80, 0], ["off", 5, 60, 0]] }] })]);
   assert.deepEqual(takes.get(7).proposals[0].notes, [{ start: 4, end: 5, pitch: 60, velocity: 80, track: 0 }], "for a page that connects now");
   takes.reset([takeOf()]);
-  takes.composed({ take: 7, proposal: 1, events: [["on", 4, 60, 80, 0]] });
-  takes.composed({ take: 7, proposal: 2, events: [["on", 4, 62, 80, 0]] });
-  takes.composed({ take: 99, proposal: 1, events: [["on", 4, 62, 80, 0]] });
+  takes.addEvents({ take: 7, proposal: 1, events: [["on", 4, 60, 80, 0]] });
+  takes.addEvents({ take: 7, proposal: 2, events: [["on", 4, 62, 80, 0]] });
+  takes.addEvents({ take: 99, proposal: 1, events: [["on", 4, 62, 80, 0]] });
   assert.deepEqual(seen, [1, 1]);
   // News without notes leaves those that have come.
   takes.update({ ...takeOf(), progress: 0.7, proposals: [{ number: 1, state: "composing" }, { number: 2, state: "composing" }] });
@@ -81,7 +81,7 @@ const none = { stretch: null, tracks: null };
 const bars = { stretch: { begin: 2, end: 6 }, tracks: [1] };
 
 test("the model is the one that was chosen, or that suits the music", () => {
-  const of = (task, music, model = null) => modelFor(MODELS, { ...firstSettings(), task, model }, { ...piece, music }).name;
+  const of = (task, music, model = null) => modelFor(MODELS, { ...defaultSettings(), task, model }, { ...piece, music }).name;
   assert.equal(of("continue", "free"), "piano");
   assert.equal(of("continue", "beats"), "pop");
   assert.equal(of("continue", "beats", "piano"), "piano");
@@ -91,7 +91,7 @@ test("the model is the one that was chosen, or that suits the music", () => {
 
 test("a task is ready where it has what it needs, and else its sentence says what is missing", () => {
   const say = (task, scope, of = piece) => {
-    const settings = { ...firstSettings(), task };
+    const settings = { ...defaultSettings(), task };
     return describe(settings, of, beats, scope, modelFor(MODELS, settings));
   };
   const chart = { ...pieceOf([]), chords: [[0, "C:maj", "C"], [2, "A:min", "Am"]] };
@@ -112,7 +112,7 @@ test("a task is ready where it has what it needs, and else its sentence says wha
 });
 
 test("what is sent holds what was set, and nothing that the task or the model does not know", () => {
-  const settings = { ...firstSettings(), controls: { density: 6, foreign: 1 }, seed: 9, bars: 2 };
+  const settings = { ...defaultSettings(), controls: { density: 6, foreign: 1 }, seed: 9, bars: 2 };
   assert.deepEqual(request(settings, piece, bars, MODELS[0]), {
     task: "continue", model: "piano", begin: 2, end: 6, tracks: [1], samples: 3, seed: 9, bars: 2, controls: { density: 6 }, revision: 0,
   });
@@ -125,10 +125,10 @@ test("what is sent holds what was set, and nothing that the task or the model do
 
 test("a take of the history sets the panel as it was", () => {
   for (const { name: task } of TASKS) {
-    const settings = { ...firstSettings(), task, seed: 5, controls: { density: 4 }, temperature: 0.9, keep: 0.25, bars: 8 };
+    const settings = { ...defaultSettings(), task, seed: 5, controls: { density: 4 }, temperature: 0.9, keep: 0.25, bars: 8 };
     const model = modelFor(MODELS, settings) ?? MODELS[0];
     const asked = request(settings, piece, bars, model);
-    const again = { ...firstSettings(), ...settingsOf({ ...takeOf(), task, model: model.name, seed: 5, request: asked }) };
+    const again = { ...defaultSettings(), ...settingsOf({ ...takeOf(), task, model: model.name, seed: 5, request: asked }) };
     assert.deepEqual(request(again, piece, bars, model), asked);
   }
 });

@@ -4,25 +4,23 @@
  *     ../index.html          what never changes, and the content of dialogs as templates
  *     app.js, selection.js   state and events that the parts share
  *     document/              the piece, its takes and edits, bars and beats, words; no DOM
- *     roll/                  the piano roll: view, drawing, pointer, keys
+ *     roll/                  the piano roll: view, drawing, pointer, shortcuts, dialogs
  *     panels/                tracks, composing, proposals, history
- *     shell/                 header, menus, dialogs, start screen, keys, theme, messages
+ *     shell/                 header, menus, dialogs, start screen, shortcuts, theme, messages
  *     sound/, input/, notation/   playback, MIDI and computer keyboard, staves
  *     core/                  HTTP requests, DOM helpers, events
  */
 
 import { App } from "./app.js";
 import { get, session } from "./core/api.js";
-import { mountDock } from "./shell/dock.js";
-import { leave, mountDrop } from "./shell/files.js";
+import { leave, mountDrop, mountStart } from "./shell/files.js";
 import { mountHeader } from "./shell/header.js";
 import { mountKeys } from "./shell/keys.js";
 import { mountAnnouncer, mountMessages } from "./shell/messages.js";
-import { mountStart } from "./shell/start.js";
+import { mountDock, mountSidePanel } from "./shell/panels.js";
 import { mountCompose } from "./panels/compose.js";
 import { mountHistory } from "./panels/history.js";
 import { mountProposals } from "./panels/proposals.js";
-import { mountSidePanel } from "./panels/side.js";
 import { mountTracks } from "./panels/tracks.js";
 import { mountNotation } from "./notation/index.js";
 import { Roll } from "./roll/roll.js";
@@ -71,13 +69,13 @@ async function openAddress() {
   } catch (error) {
     if (location.hash !== hash) return;
     app.close();
-    app.fail(error);
+    app.reportError(error);
   }
 }
 
 // The browser asks before it leaves a page with unsaved operations.
 window.addEventListener("beforeunload", (event) => app.mirror.pending && event.preventDefault());
-app.stream.disconnectWhenHidden(document, () => !app.player.playing);
+app.stream.disconnectWhenHidden(() => !app.player.playing);
 window.addEventListener("hashchange", openAddress);
 app.loadModels();
 openAddress();

@@ -12,39 +12,36 @@ export class Selection extends Emitter {
   /** Ids of tracks; empty means all. @type {Set<number>} */
   tracks = new Set();
 
-  /** True if neither notes nor time are selected; tracks may be. */
-  get empty() {
-    return !this.notes.size && !this.range;
+  /** Select notes instead of other notes or time. @param {Iterable<number>} ids */
+  selectNotes(ids) {
+    this.notes = new Set(ids);
+    this.range = null;
+    this.emit("change", this);
   }
 
-  /** @param {Iterable<number>} ids @param {"set" | "add" | "toggle"} [how] */
-  pickNotes(ids, how = "set") {
-    const next = how === "set" ? new Set() : new Set(this.notes);
-    for (const id of ids) {
-      if (how === "toggle" && next.has(id)) next.delete(id);
-      else next.add(id);
-    }
-    this.notes = next;
-    if (how === "set") this.range = null;
+  /** Select notes, or deselect those that are selected. @param {Iterable<number>} ids */
+  toggleNotes(ids) {
+    this.notes = new Set(this.notes);
+    for (const id of ids) if (!this.notes.delete(id)) this.notes.add(id);
     this.emit("change", this);
   }
 
   /** Select a stretch and its notes. @param {Piece} piece @param {Stretch | null} range */
-  pickRange(piece, range) {
+  selectRange(piece, range) {
     this.range = range && range.end > range.begin ? range : null;
     this.notes = new Set(this.range ? notesIn(piece, this.range, this.tracks).map((note) => note.id) : []);
     this.emit("change", this);
   }
 
   /** @param {Piece} piece @param {Iterable<number>} ids */
-  pickTracks(piece, ids) {
+  selectTracks(piece, ids) {
     this.tracks = new Set(ids);
-    if (this.range) this.pickRange(piece, this.range);
+    if (this.range) this.selectRange(piece, this.range);
     else this.emit("change", this);
   }
 
   /** Deselect notes and time; selected tracks stay. */
-  drop() {
+  deselect() {
     this.notes = new Set();
     this.range = null;
     this.emit("change", this);
@@ -52,7 +49,7 @@ export class Selection extends Emitter {
 
   clear() {
     this.tracks = new Set();
-    this.drop();
+    this.deselect();
   }
 
   /** Deselect what the piece no longer contains. @param {Piece} piece */

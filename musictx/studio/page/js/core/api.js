@@ -1,18 +1,11 @@
-/** HTTP requests to the studio's server. A failed request raises a ServerError with the server's message. */
+/** HTTP requests to the studio's server. A failed request throws a ServerError with the server's message. */
 
 export class ServerError extends Error {
-  /**
-   * @param {string} message  for the user
-   * @param {number} status  the HTTP status; 0 if no complete answer came
-   */
+  /** @param {string} message  for the user @param {number} status  the HTTP status; 0 if no complete response came */
   constructor(message, status) {
     super(message);
     this.status = status;
-  }
-
-  /** Did the connection fail? Then a retry may help. */
-  get lost() {
-    return this.status === 0;
+    this.lost = status === 0; // the connection failed, so a retry may help
   }
 }
 
@@ -23,24 +16,16 @@ export class ServerError extends Error {
  * @returns {Promise<any>}
  */
 export async function request(path, { method = "GET", body, file = false } = {}) {
-  const blob = body instanceof Blob;
-  const headers = body === undefined || blob ? {} : { "Content-Type": "application/json" };
-  let answer;
-  try {
-    answer = await fetch(`/api/${path}`, {
-      method,
-      headers,
-      body: body === undefined || blob ? body : JSON.stringify(body),
-    });
-  } catch {
+  const isJson = body !== undefined && !(body instanceof Blob);
+  const init = isJson ? { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) } : { method, body };
+  const response = await fetch(`/api/${path}`, init).catch(() => {
     throw new ServerError("The studio does not answer. Is musictx studio still running?", 0);
-  }
-  if (answer.status === 204) return null;
-  const content = await (file && answer.ok ? answer.blob() : answer.json()).catch(() => undefined);
-  if (answer.ok && content === undefined) throw new ServerError("The studio's response was cut off.", 0);
-  if (answer.ok) return content;
-  const message = content?.error ?? `The studio refused this (${answer.status}).`;
-  throw new ServerError(message, answer.status);
+  });
+  if (response.status === 204) return null;
+  const content = await (file && response.ok ? response.blob() : response.json()).catch(() => undefined);
+  if (!response.ok) throw new ServerError(content?.error ?? `The studio refused this (${response.status}).`, response.status);
+  if (content === undefined) throw new ServerError("The studio's response was cut off.", 0);
+  return content;
 }
 
 export const get = (path, options = {}) => request(path, options);

@@ -1,4 +1,6 @@
-/** Helpers that make and update elements. */
+/** Helpers that make and update elements, and let them be dragged. */
+
+/** @typedef {Node | string | null | false | undefined} Child  null, false and undefined are left out */
 
 /**
  * Make an element: `h("button.primary#go", {onclick}, "Go")`.
@@ -7,7 +9,7 @@
  * attributes. `style` is an object of CSS properties. All others are properties of the element.
  * @param {string} spec  tag.class.class#id
  * @param {Record<string, any> | null} [properties]
- * @param {...(Node | string | null | false | undefined)} children
+ * @param {...Child} children
  * @returns {any}
  */
 export function h(spec, properties, ...children) {
@@ -36,13 +38,11 @@ export function set(element, properties) {
   }
 }
 
-/** Return the children that are nodes or texts. @param {(Node | string | null | false | undefined)[]} children */
+/** Leave out children that are null, false or undefined. @param {Child[]} children */
 const present = (children) => /** @type {(Node | string)[]} */ (children.filter((child) => child !== null && child !== undefined && child !== false));
 
-/** Replace the children of an element. @param {Element} element @param {...(Node | string | null | false | undefined)} children */
-export function fill(element, ...children) {
-  element.replaceChildren(...present(children));
-}
+/** Replace the children of an element. @param {Element} element @param {...Child} children */
+export const fill = (element, ...children) => element.replaceChildren(...present(children));
 
 /**
  * Make, update, order and remove the children of `parent` so that there is one row for each item. An item keeps its
@@ -78,15 +78,14 @@ export const setPressed = (button, on) => button.setAttribute("aria-pressed", St
 /** Make a <select>. @param {[value: string, label: string][]} options @param {string} value @param {(value: string) => void} [onchange] */
 export function selectBox(options, value, onchange, properties = {}) {
   const elements = options.map(([option, label]) => h("option", { value: option, selected: option === value }, label));
-  const select = h("select", { onchange: () => onchange?.(select.value), ...properties }, ...elements);
-  return select;
+  return h("select", { onchange: ({ target }) => onchange?.(target.value), ...properties }, ...elements);
 }
 
 /** Set the value of a range input, the part of it that is filled, and what screen readers say. @param {HTMLInputElement} input @param {number} value @param {string} words */
 export function setRange(input, value, words) {
   const [low, high] = [Number(input.min), Number(input.max)];
   input.value = String(value);
-  input.style.setProperty("--part", `${((value - low) / (high - low)) * 100}%`);
+  input.style.setProperty("--filled", `${((value - low) / (high - low)) * 100}%`);
   input.setAttribute("aria-valuetext", words);
 }
 
@@ -100,14 +99,16 @@ export function markChosen(buttons, index, attribute) {
 
 /** Let a click choose a button of a group, and the arrow keys focus and choose the next or previous one. @param {HTMLElement[]} buttons @param {(index: number) => void} choose */
 export function chooseOne(buttons, choose) {
-  buttons.forEach((button, i) => button.addEventListener("click", () => choose(i)));
-  buttons.forEach((button, i) => button.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    if (!step) return;
-    event.preventDefault();
-    const next = (i + step + buttons.length) % buttons.length;
-    choose(next);
-    buttons[next].focus();
+  buttons.forEach((button, i) => set(button, {
+    onclick: () => choose(i),
+    onkeydown(event) {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      const next = (i + step + buttons.length) % buttons.length;
+      choose(next);
+      buttons[next].focus();
+    },
   }));
 }
 
@@ -131,4 +132,26 @@ export function nextFrame(work) {
       work();
     });
   };
+}
+
+/**
+ * Let an element be dragged with the main button of a mouse, a pen or a finger. `start` is called when the pointer goes
+ * down; it returns what to do until the pointer is lifted, or null to ignore it.
+ * @param {HTMLElement} element
+ * @param {(event: PointerEvent) => {move: (event: PointerEvent) => void, end?: () => void, cancel?: () => void} | null} start
+ */
+export function onDrag(element, start) {
+  element.addEventListener("pointerdown", (event) => {
+    const drag = event.button ? null : start(event);
+    if (!drag) return;
+    event.preventDefault();
+    element.setPointerCapture(event.pointerId);
+    const stop = (then) => {
+      element.onpointermove = element.onpointerup = element.onpointercancel = null;
+      then?.();
+    };
+    element.onpointermove = drag.move;
+    element.onpointerup = () => stop(drag.end);
+    element.onpointercancel = () => stop(drag.cancel);
+  });
 }

@@ -1,15 +1,15 @@
-/** Settings kept by the browser, if it allows localStorage. */
+/** Settings in localStorage, if the browser allows it. */
 
-export function loadSetting(name, otherwise) {
+export function loadSetting(name, fallback) {
   try {
-    return JSON.parse(localStorage.getItem(`musictx.${name}`) ?? "null") ?? otherwise;
+    return JSON.parse(localStorage.getItem(`musictx.${name}`) ?? "null") ?? fallback;
   } catch {
-    return otherwise;
+    return fallback;
   }
 }
 
 export function saveSetting(name, value) {
   try {
     localStorage.setItem(`musictx.${name}`, JSON.stringify(value));
-  } catch { /* a private window keeps nothing */ }
+  } catch { /* not allowed, as in some private windows */ }
 }

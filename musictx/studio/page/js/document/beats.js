@@ -2,10 +2,10 @@
 
 import { lowerBound } from "../core/numbers.js";
 
-const NEAR = 1e-4; // seconds that count as the same moment
+const TOLERANCE = 1e-4; // seconds between times that count as the same
 
 /** Return the timing that holds at a time. @param {Piece} piece @param {number} [time] @returns {Timing} */
-export const timingAt = ({ timings }, time = 0) => timings.findLast((each) => each.time <= time + NEAR) ?? timings[0];
+export const timingAt = ({ timings }, time = 0) => timings.findLast((each) => each.time <= time + TOLERANCE) ?? timings[0];
 
 export class Beats {
   /** @param {Beat[]} list  every beat, in order of time */
@@ -23,8 +23,8 @@ export class Beats {
   /** Return the index of the beat at a moment, from 0; the beats continue after the list's end. */
   index(seconds) {
     const last = this.times.length - 1;
-    if (seconds >= this.times[last] - NEAR) return last + Math.max(0, Math.floor((seconds - this.times[last] + NEAR) / this.tail));
-    return Math.max(0, lowerBound(this.times, seconds + NEAR) - 1);
+    if (seconds >= this.times[last] - TOLERANCE) return last + Math.max(0, Math.floor((seconds - this.times[last] + TOLERANCE) / this.tail));
+    return Math.max(0, lowerBound(this.times, seconds + TOLERANCE) - 1);
   }
 
   /** Return the start of a beat in seconds. */
@@ -34,7 +34,7 @@ export class Beats {
   }
 
   /** Return [bar, beat] of the beat with an index. */
-  name(index) {
+  barAndBeat(index) {
     const last = this.list.length - 1;
     if (index <= last) return this.list[Math.max(0, index)].slice(1);
     const [, bar, beat] = this.list[last];
@@ -42,7 +42,7 @@ export class Beats {
     return [bar + Math.floor(beats / this.tailBeats), 1 + (beats % this.tailBeats)];
   }
 
-  /** Return the time in beats: the index of the beat, and how much of that beat has passed. */
+  /** Return a time in beats: the index of the beat, plus the fraction of it that has passed. */
   toBeats(seconds) {
     const index = this.index(seconds);
     const start = this.time(index);
@@ -56,12 +56,12 @@ export class Beats {
     return start + (beats - index) * (this.time(index + 1) - start);
   }
 
-  /** Return {bar, beat, part} of a moment; part is how much of the beat has passed, from 0 up to 1. */
+  /** Return {bar, beat, part} of a time; part is the fraction of the beat that has passed, 0 to below 1. */
   at(seconds) {
     const index = this.index(Math.max(0, seconds));
-    const [bar, beat] = this.name(index);
+    const [bar, beat] = this.barAndBeat(index);
     const part = this.toBeats(Math.max(0, seconds)) - index;
-    return { bar, beat, part: part > 1 - NEAR || part < NEAR ? 0 : part };
+    return { bar, beat, part: part > 1 - TOLERANCE || part < TOLERANCE ? 0 : part };
   }
 
   /** Return the beats between two moments, rounded to hundredths. */
@@ -72,18 +72,18 @@ export class Beats {
   /** Return the bar at a moment. @returns {Bar} */
   bar(seconds) {
     let first = this.index(Math.max(0, seconds));
-    const [number] = this.name(first);
+    const [number] = this.barAndBeat(first);
     let after = first + 1;
-    while (first > 0 && this.name(first - 1)[0] === number) first--;
-    while (this.name(after)[0] === number) after++;
+    while (first > 0 && this.barAndBeat(first - 1)[0] === number) first--;
+    while (this.barAndBeat(after)[0] === number) after++;
     return { number, begin: this.time(first), end: this.time(after) };
   }
 
   /** Return the whole bars that contain two moments, given in either order. */
   bars(a, b) {
     const [low, high] = a < b ? [a, b] : [b, a];
-    const first = this.bar(low + NEAR);
-    const last = this.bar(Math.max(low + NEAR, high - 3 * NEAR));
+    const first = this.bar(low + TOLERANCE);
+    const last = this.bar(Math.max(low + TOLERANCE, high - 3 * TOLERANCE));
     return { begin: first.begin, end: last.end };
   }
 
@@ -92,7 +92,7 @@ export class Beats {
     for (let index = this.index(Math.max(0, begin)); ; index++) {
       const time = this.time(index);
       if (time > end) return;
-      const [bar, beat] = this.name(index);
+      const [bar, beat] = this.barAndBeat(index);
       yield { time, bar, beat };
     }
   }
@@ -106,7 +106,7 @@ export class Beats {
   /** Return the last grid line at or before a moment. */
   floor(seconds, division) {
     const time = Math.max(0, seconds);
-    return division ? this.toSeconds(Math.floor(this.toBeats(time + NEAR) * division) / division) : time;
+    return division ? this.toSeconds(Math.floor(this.toBeats(time + TOLERANCE) * division) / division) : time;
   }
 
   /** Return the moment `count` grid lines later (earlier if negative). Without a grid, a line is a quarter of a beat. */

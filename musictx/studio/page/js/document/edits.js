@@ -8,13 +8,7 @@ import { extentOf } from "./notes.js";
 import { count } from "./words.js";
 
 /** The shortest note that an edit makes, in seconds. */
-export const SHORTEST = 0.01;
-
-/** Limit a move so that all notes stay after the start and within MIDI pitches. @param {Note[]} notes */
-export function limitMove(notes, seconds, semitones) {
-  const { begin, low, high } = extentOf(notes);
-  return { seconds: Math.max(seconds, -begin), semitones: clamp(semitones, -low, 127 - high) };
-}
+const SHORTEST = 0.01;
 
 /** Apply `change` to each note; it returns a note that stays as it is unchanged. @param {Note[]} notes @param {(note: Note) => Note} change @returns {Operation | null} */
 function changeNotes(verb, notes, change) {
@@ -22,43 +16,43 @@ function changeNotes(verb, notes, change) {
   return changed.length ? { label: `${count(changed.length, "note")} ${verb}`, change: changed } : null;
 }
 
-/** Move notes by seconds and semitones. @param {Note[]} notes */
-export function move(notes, by, semitones) {
-  const { seconds, semitones: up } = limitMove(notes, by, semitones);
-  if (Math.abs(seconds) < 1e-9 && !up) return null;
+/** Move notes by seconds and semitones, all by the same: as far as they stay after the start and within MIDI pitches. @param {Note[]} notes */
+export function moveNotes(notes, seconds, semitones) {
+  const { begin, low, high } = extentOf(notes);
+  const by = Math.max(seconds, -begin);
+  const up = clamp(semitones, -low, 127 - high);
+  if (Math.abs(by) < 1e-9 && !up) return null;
   return changeNotes("moved", notes, (note) => ({
-    ...note, start: Math.max(0, note.start + seconds), end: note.end + seconds, pitch: note.pitch + up,
+    ...note, start: Math.max(0, note.start + by), end: note.end + by, pitch: note.pitch + up,
   }));
 }
 
 /** Move the ends or the starts of notes by seconds. @param {Note[]} notes @param {"start" | "end"} edge */
-export function resize(notes, edge, by) {
+export function resizeNotes(notes, edge, by) {
   if (Math.abs(by) < 1e-9) return null;
   return changeNotes(edge === "end" && by > 0 ? "lengthened" : "shortened", notes, (note) => edge === "end"
     ? { ...note, end: Math.max(note.end + by, note.start + SHORTEST) }
     : { ...note, start: Math.max(0, Math.min(note.start + by, note.end - SHORTEST)) });
 }
 
-const clampVelocity = (velocity) => clamp(Math.round(velocity), 1, 127);
-
-/** Return the note with another velocity, within the bounds of MIDI. @param {Note} note @param {number} wanted */
+/** Return the note with the MIDI velocity nearest to `wanted`. @param {Note} note @param {number} wanted */
 function withVelocity(note, wanted) {
-  const velocity = clampVelocity(wanted);
+  const velocity = clamp(Math.round(wanted), 1, 127);
   return velocity === note.velocity ? note : { ...note, velocity };
 }
 
 /** Add to the velocity of notes. @param {Note[]} notes */
-export const louder = (notes, by) => changeNotes(by > 0 ? "louder" : "softer", notes, (note) => withVelocity(note, note.velocity + by));
+export const changeVelocity = (notes, by) => changeNotes(by > 0 ? "louder" : "softer", notes, (note) => withVelocity(note, note.velocity + by));
 
 /** Set velocities by note id. @param {Note[]} notes @param {Map<number, number>} velocities */
 export const setVelocities = (notes, velocities) =>
-  changeNotes("struck anew", notes, (note) => withVelocity(note, velocities.get(note.id) ?? note.velocity));
+  changeNotes("given new velocities", notes, (note) => withVelocity(note, velocities.get(note.id) ?? note.velocity));
 
 /** The default options of quantise. */
-export const STRAIGHT = { strength: 1, swing: 0.5, lengths: false };
+export const DEFAULT_QUANTISE = { strength: 1, swing: 0.5, lengths: false };
 
 /** Return the nearest grid line, where every second line is delayed by `swing`. @param {Beats} beats */
-function line(beats, seconds, division, swing) {
+function nearestLine(beats, seconds, division, swing) {
   if (division % 2 || swing === 0.5) return beats.snap(seconds, division);
   const beat = beats.index(seconds);
   const lines = Array.from({ length: division + 1 }, (_, k) => beats.toSeconds(beat + (k % 2 ? k - 1 + 2 * swing : k) / division));
@@ -70,16 +64,16 @@ function line(beats, seconds, division, swing) {
  * keep their lengths. `swing` is the position of every second grid line between its neighbours: 0.5 straight, 2/3 triplets.
  * @param {Note[]} notes @param {Beats} beats
  */
-export function quantise(notes, beats, division, { strength, swing, lengths } = STRAIGHT) {
+export function quantiseNotes(notes, beats, division, { strength, swing, lengths } = DEFAULT_QUANTISE) {
   const lines = division || 4;
   return changeNotes("quantised", notes, (note) => {
-    const startLine = line(beats, note.start, lines, swing);
+    const startLine = nearestLine(beats, note.start, lines, swing);
     const start = note.start + (startLine - note.start) * strength;
     let end = note.end + start - note.start;
     if (lengths) {
       const nextLine = beats.step(startLine, lines, 1);
-      const nearest = line(beats, note.end, lines, swing);
-      const endLine = nearest > (startLine + nextLine) / 2 ? nearest : line(beats, nextLine, lines, swing);
+      const nearest = nearestLine(beats, note.end, lines, swing);
+      const endLine = nearest > (startLine + nextLine) / 2 ? nearest : nearestLine(beats, nextLine, lines, swing);
       end = note.end + (endLine - note.end) * strength;
       end = Math.max(end, start + SHORTEST);
     }
@@ -88,12 +82,12 @@ export function quantise(notes, beats, division, { strength, swing, lengths } = 
 }
 
 /** Move notes to a track. @param {Note[]} notes */
-export function toTrack(notes, track) {
+export function moveToTrack(notes, track) {
   return changeNotes("moved to another track", notes, (note) => (note.track === track ? note : { ...note, track }));
 }
 
 /** Delete notes. @param {Note[]} notes @returns {Operation | null} */
-export function erase(notes) {
+export function deleteNotes(notes) {
   return notes.length ? { label: `${count(notes.length, "note")} deleted`, remove: notes.map((note) => note.id) } : null;
 }
 
@@ -106,21 +100,14 @@ export function toggleLock(piece, ids) {
     : { label: `${count(ids.length, "note")} unlocked`, unlock: ids };
 }
 
-/** Add a note. @param {Piece} piece @param {Omit<Note, "id">} note @returns {Operation} */
-export function draw(piece, note) {
-  const start = Math.max(0, note.start);
-  const end = Math.max(note.end, start + SHORTEST);
-  return { label: "1 note drawn", add: [{ ...note, start, end, velocity: clampVelocity(note.velocity), id: piece.next_id }] };
-}
-
 /** Return copies of notes for the clipboard, the first starting at 0. @param {Note[]} notes */
-export function clip(notes) {
+export function copyNotes(notes) {
   const { begin } = extentOf(notes);
   return notes.map((note) => ({ ...note, start: note.start - begin, end: note.end - begin }));
 }
 
 /** Add the notes of the clipboard at a time; notes of a deleted track go to the first track. @param {Piece} piece @param {Note[]} clipped @param {number} time @returns {Operation | null} */
-export function paste(piece, clipped, time) {
+export function pasteNotes(piece, clipped, time) {
   if (!clipped.length) return null;
   const ids = new Set(piece.tracks.map((track) => track.id));
   const add = clipped.map((note, i) => ({

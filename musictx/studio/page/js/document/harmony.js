@@ -3,10 +3,10 @@
 /** Return a chord symbol with musical accidentals: "F♯m7", "C7♭9/E". @param {string} symbol */
 export const chordLabel = (symbol) => symbol.replaceAll("#", "♯").replaceAll("b", "♭");
 
-const NEAR = 0.03; // seconds between texts that count as the same time
+const TOLERANCE = 0.03; // seconds between times that count as the same
 
 /** Return the text at a time. @template {[number, ...string[]]} Text @param {Text[]} texts @returns {Text | undefined} */
-export const textAt = (texts, time) => texts.find(([start]) => Math.abs(start - time) < NEAR);
+export const textAt = (texts, time) => texts.find(([start]) => Math.abs(start - time) < TOLERANCE);
 
 /** Replace all chords and sections. @param {string} label @param {Chord[]} chords @param {TimedText[]} sections @returns {Operation} */
 function writeMarkers(label, chords, sections) {
@@ -22,10 +22,11 @@ function writeMarkers(label, chords, sections) {
 export function setText(piece, kind, time, text, symbol = text) {
   const chord = kind === "chord";
   const all = /** @type {any[]} */ (chord ? piece.chords : piece.sections);
-  const others = all.filter(([start]) => Math.abs(start - time) > NEAR);
+  const others = all.filter(([start]) => Math.abs(start - time) > TOLERANCE);
   if (!text && others.length === all.length) return null;
-  const texts = [...others, ...(text ? [chord ? [time, text, symbol] : [time, text]] : [])].sort((a, b) => a[0] - b[0]);
-  return writeMarkers(text ? `${kind} ${symbol}` : `${kind} taken away`, chord ? texts : piece.chords, chord ? piece.sections : texts);
+  if (text) others.push(chord ? [time, text, symbol] : [time, text]);
+  const texts = others.sort((a, b) => a[0] - b[0]);
+  return writeMarkers(text ? `${kind} ${symbol}` : `${kind} removed`, chord ? texts : piece.chords, chord ? piece.sections : texts);
 }
 
 /** Replace the chords by those that the notes imply. @param {Piece} piece @param {Chord[]} implied */
@@ -43,12 +44,12 @@ export const lyricLine = (lyrics) => lyrics.map(([, text]) => text.trim().replac
  * @param {Piece} piece @param {string} line @param {{begin: number, end?: number}} stretch @param {number[]} starts  of the sung notes, ascending
  * @returns {Operation | string | null}
  */
-export function setLyrics(piece, line, { begin, end = begin + 2 * NEAR }, starts) {
+export function setLyrics(piece, line, { begin, end = begin + 2 * TOLERANCE }, starts) {
   const parts = line.trim() ? syllables(line) : [];
-  const places = starts.filter((time, i) => time > begin - NEAR && !(i && time - starts[i - 1] < NEAR));
+  const places = starts.filter((time, i) => time > begin - TOLERANCE && !(i && time - starts[i - 1] < TOLERANCE));
   if (parts.length > places.length) return `There are ${places.length} notes from here on, and ${parts.length} syllables.`;
-  const until = Math.max(end, parts.length ? places[parts.length - 1] + NEAR : 0);
-  const others = piece.lyrics.filter(([time]) => time < begin - NEAR || time > until - NEAR / 2);
+  const until = Math.max(end, parts.length ? places[parts.length - 1] + TOLERANCE : 0);
+  const others = piece.lyrics.filter(([time]) => time < begin - TOLERANCE || time > until - TOLERANCE / 2);
   if (!parts.length && others.length === piece.lyrics.length) return null;
   const sung = /** @type {TimedText[]} */ (parts.flatMap((text, i) => (text === "_" ? [] : [[places[i], text.replaceAll("\u00a0", " ")]])));
   const lyrics = [...others, ...sung].sort((a, b) => a[0] - b[0]);

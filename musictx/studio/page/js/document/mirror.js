@@ -14,8 +14,8 @@ import { apply, fromWire, renumber, toWire } from "./operation.js";
  * @typedef {object} Job
  * @property {Operation} [operation]  applied at once
  * @property {"can_undo" | "can_redo"} [needs]  skip the job if this is false when its turn comes
- * @property {(revision: number) => Promise<any>} send
- * @property {(done: boolean) => void} settle
+ * @property {(revision: number) => Promise<any>} send  a request to the server
+ * @property {(confirmed: boolean) => void} settle
  */
 
 const RETRY_DELAY = 1000; // milliseconds, while the server does not answer
@@ -29,7 +29,7 @@ export class Mirror extends Emitter {
   /** @type {Job[]} */
   #jobs = [];
   #running = false;
-  #newest = 0; // revision that the server announced; Infinity: an announcement may have been missed
+  #announced = 0; // revision that the server announced; Infinity: an announcement may have been missed
 
   /** Tests replace the requests and the delay. */
   constructor(requests = { get, post }, retryDelay = RETRY_DELAY) {
@@ -46,7 +46,7 @@ export class Mirror extends Emitter {
   /** Show a document that the server sent. */
   show(document) {
     this.#dropJobs();
-    this.#newest = 0;
+    this.#announced = 0;
     this.#confirm(fromWire(document));
   }
 
@@ -71,7 +71,7 @@ export class Mirror extends Emitter {
     if (!piece) return Promise.resolve(false);
     this.#shown = apply(piece, operation);
     this.emit("change", this.#shown);
-    const job = { operation, send: (revision) => this.#post("ops", toWire(job.operation, revision)) };
+    const job = { operation, send: (revision) => this.#post("ops", toWire(job.operation, revision)) }; // which may be renumbered
     return this.#add(job);
   }
 
@@ -89,19 +89,19 @@ export class Mirror extends Emitter {
   }
 
   /** Change the timing from its time on. @param {Timing} timing @param {boolean} keepBeats  else notes keep their seconds */
-  retime(timing, keepBeats) {
+  changeTiming(timing, keepBeats) {
     return this.#add({ send: (revision) => this.#post("timing", { ...timing, keep_beats: keepBeats, revision }) });
   }
 
-  /** Note the newest revision that the server announced; another page may have made it. */
-  published(revision) {
-    this.#newest = Math.max(this.#newest, revision);
-    this.#catchUp();
+  /** The server announced a revision; if it is newer, another page made it, and the document is fetched. @param {number} revision */
+  serverChanged(revision) {
+    this.#announced = Math.max(this.#announced, revision);
+    this.#refetchIfStale();
   }
 
   /** Fetch the document again, because announcements may have been missed. */
-  lookAgain() {
-    this.published(Infinity);
+  refetch() {
+    this.serverChanged(Infinity);
   }
 
   /** Wait until everything is sent; resolves to the confirmed revision. */
@@ -110,8 +110,8 @@ export class Mirror extends Emitter {
     return this.#confirmed?.revision;
   }
 
-  #post(what, body) {
-    return this.requests.post(`${session(this.#confirmed.id)}/${what}`, body);
+  #post(path, body) {
+    return this.requests.post(`${session(this.#confirmed.id)}/${path}`, body);
   }
 
   #add(job) {
@@ -133,10 +133,11 @@ export class Mirror extends Emitter {
         continue;
       }
       try {
-        const answer = await job.send(this.#confirmed.revision);
+        const response = await job.send(this.#confirmed.revision);
         if (this.#jobs[0] !== job) continue; // the user has opened another piece
         this.#jobs.shift();
-        this.#answered(job, answer);
+        // An operation is answered by the fields that the server computes, all else by the document.
+        this.#confirm(response.notes ? fromWire(response) : { ...apply(this.#confirmed, job.operation), ...response });
         job.settle(true);
       } catch (error) {
         if (!(error instanceof ServerError)) throw error;
@@ -149,12 +150,7 @@ export class Mirror extends Emitter {
     }
     this.#running = false;
     this.emit("state", "saved");
-    this.#catchUp();
-  }
-
-  #answered(job, answer) {
-    if (answer.notes) this.#confirm(fromWire(answer));
-    else this.#confirm({ ...apply(this.#confirmed, job.operation), ...answer });
+    this.#refetchIfStale();
   }
 
   async #refused(job, error) {
@@ -166,13 +162,13 @@ export class Mirror extends Emitter {
     else this.#confirm(this.#confirmed);
   }
 
-  async #catchUp() {
-    if (!this.#running && this.#confirmed && this.#newest > this.#confirmed.revision) await this.#reload();
+  async #refetchIfStale() {
+    if (!this.#running && this.#confirmed && this.#announced > this.#confirmed.revision) await this.#reload();
   }
 
   async #reload() {
     const { id } = this.#confirmed;
-    this.#newest = 0;
+    this.#announced = 0;
     try {
       const document = await this.requests.get(session(id));
       if (this.#confirmed?.id === id) this.#confirm(fromWire(document));

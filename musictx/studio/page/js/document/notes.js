@@ -27,13 +27,13 @@ export function extentOf(notes) {
   return begin < Infinity ? { begin, end, low, high } : null;
 }
 
-const EARLY = 0.1; // seconds that a note may start before the bar to which it belongs
+const MAX_EARLY = 0.1; // seconds that a note may start before the bar to which it belongs
 
-/** Does a note belong to the music after a bar line? It starts there, or just before and sounds mostly there. @param {Note} note @param {number} line */
-const isAfter = ({ start, end }, line) =>
-  start >= line - 1e-6 || (start >= line - EARLY && end - line > Math.max(line - start, (end - start) / 2));
+/** Does a note belong to the music after a bar line? It starts there, or just before and sounds mostly there. @param {Note} note @param {number} line  seconds */
+const belongsAfter = ({ start, end }, line) =>
+  start >= line - 1e-6 || (start >= line - MAX_EARLY && end - line > Math.max(line - start, (end - start) / 2));
 
 /** Return the notes of a stretch in some tracks (an empty set means all), by the server's rule (`starts_inside` in document.py). @param {Piece} piece @param {Stretch} stretch @param {Set<number>} [tracks] */
 export function notesIn(piece, { begin, end }, tracks = new Set()) {
-  return [...piece.notes.values()].filter((note) => isAfter(note, begin) && !isAfter(note, end) && (!tracks.size || tracks.has(note.track)));
+  return [...piece.notes.values()].filter((note) => belongsAfter(note, begin) && !belongsAfter(note, end) && (!tracks.size || tracks.has(note.track)));
 }

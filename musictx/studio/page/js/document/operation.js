@@ -3,14 +3,10 @@
 import { extentOf } from "./notes.js";
 
 /** @param {[number, number, number, number, number, number]} row @returns {Note} */
-export function noteFromWire([id, start, end, pitch, velocity, track]) {
-  return { id, start, end, pitch, velocity, track };
-}
+export const noteFromWire = ([id, start, end, pitch, velocity, track]) => ({ id, start, end, pitch, velocity, track });
 
 /** @param {Note} note */
-export function noteToWire({ id, start, end, pitch, velocity, track }) {
-  return [id, start, end, pitch, velocity, track];
-}
+const noteToWire = ({ id, start, end, pitch, velocity, track }) => [id, start, end, pitch, velocity, track];
 
 /** Convert the JSON of a Document to a Piece. @returns {Piece} */
 export function fromWire(document) {

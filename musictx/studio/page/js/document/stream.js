@@ -1,11 +1,11 @@
-/** The server-sent events of a session; reconnects by itself. */
+/** The server-sent events of a session; it reconnects by itself. */
 
 import { get, session } from "../core/api.js";
 import { Emitter } from "../core/emitter.js";
 
-const KINDS = ["takes", "take", "note", "proposal", "document", "deleted"];
+const KINDS = /** @type {const} */ (["takes", "take", "note", "proposal", "document", "deleted"]);
 const RETRY_DELAY = 1500; // milliseconds
-const HIDDEN = 5000; // milliseconds between checks whether the page is hidden
+const HIDDEN_CHECK = 5000; // milliseconds between checks whether the page is hidden
 
 /**
  * Emits the server's events. "state" tells whether there is a connection, "resumed" that the page may have missed
@@ -27,10 +27,7 @@ export class Stream extends Emitter {
     const source = new EventSource(`/api/${session(id)}/events`);
     this.#source = source;
     for (const kind of KINDS) {
-      source.addEventListener(kind, (event) => {
-        const data = JSON.parse(/** @type {MessageEvent} */ (event).data);
-        this.emit(kind, data);
-      });
+      source.addEventListener(kind, (event) => this.emit(kind, JSON.parse(/** @type {MessageEvent} */ (event).data)));
     }
     source.addEventListener("open", () => this.emit("state", true));
     source.addEventListener("error", () => {
@@ -46,18 +43,15 @@ export class Stream extends Emitter {
     this.#source = this.#id = null;
   }
 
-  /**
-   * Disconnect while the page is hidden and `isIdle`: all pages of a browser share six connections to a host.
-   * @param {Pick<Document, "hidden" | "addEventListener">} page @param {() => boolean} isIdle
-   */
-  disconnectWhenHidden(page, isIdle) {
+  /** Disconnect while the page is hidden and `isIdle()`: all pages of a browser share six connections to a host. @param {() => boolean} isIdle */
+  disconnectWhenHidden(isIdle) {
     setInterval(() => {
-      if (!page.hidden || !isIdle()) return;
+      if (!document.hidden || !isIdle()) return;
       this.#source?.close();
       this.#source = null;
-    }, HIDDEN);
-    page.addEventListener("visibilitychange", () => {
-      if (page.hidden || this.#source || this.#id === null) return;
+    }, HIDDEN_CHECK);
+    document.addEventListener("visibilitychange", () => {
+      if (document.hidden || this.#source || this.#id === null) return;
       this.open(this.#id);
       this.emit("resumed", null);
     });

@@ -20,8 +20,8 @@
  * @property {Track[]} tracks
  * @property {Map<number, Note>} notes
  * @property {Set<number>} locked
- * @property {Record<string, [first: number, count: number, left: [number, number, number, number, number, number][]]>} brought
- *   by accepted proposal, "take/proposal": the id of its first note, the number of its notes, and the notes that it replaced
+ * @property {Record<string, [first: number, count: number, replaced: [number, number, number, number, number, number][]]>} brought
+ *   accepted proposals, by "take/proposal": the id of its first note, the number of its notes, and the notes that it replaced
  * @property {number} next_id
  * @property {Beat[]} beats  a pick-up is bar 0
  * @property {[number, number, number][]} meters  [time, numerator, denominator]
@@ -76,12 +76,12 @@
  * @property {number} begin  of the selection; takeStretch tells where the new music is
  * @property {number} end
  * @property {number[] | null} tracks
- * @property {Record<string, any>} request  as it was asked
- * @property {string} command  that makes the same notes
+ * @property {Record<string, any>} request  as it was sent
+ * @property {string} command  of the command line, that makes the same notes
  * @property {boolean} at_end  its notes arrive only when a proposal is finished
- * @property {boolean} aside
+ * @property {boolean} aside  is it set aside?
  * @property {string | null} error
- * @property {string} made  ISO time
+ * @property {string} made  when it was requested, ISO 8601
  * @property {Proposal[]} proposals
  *
  * @typedef {object} Option  of a take, such as a control: a property of the music that a model follows
@@ -98,7 +98,7 @@
  *
  * @typedef {{name: string, title: string, sentence: string, tasks: string[], controls: Option[], ignores: string[], suits: string[], beats: boolean, chords: boolean}} Model
  *
- * @typedef {object} Training  how it stands, see musictx/studio/training.py
+ * @typedef {object} Training  its state, see musictx/studio/training.py
  * @property {"none" | "training" | "finished" | "stopped" | "failed"} state
  * @property {string} [folder]  as it was typed
  * @property {string} [command]  that does the same
@@ -109,20 +109,20 @@
  * @property {string} [error]  why it failed
  *
  * @typedef {object} Playable  something to listen to instead of the piece
- * @property {() => any} music  a piece; asked again while it plays, since a proposal may still grow: its lists are the same while nothing changed
- * @property {() => number} edge  until when notes have been composed: seconds; Infinity once all are
+ * @property {() => any} music  returns a piece; called again while it plays, since a proposal may still grow. Its lists are the same objects while nothing changed
+ * @property {() => number} composedUntil  returns the time up to which notes have been composed; Infinity once all are
  * @property {{take: number, proposal: number}} proposal
  *
  * @typedef {[time: number, text: string]} TimedText
  * @typedef {[time: number, marker: string, symbol: string]} Chord  by the text of its marker, and as musicians write it
  * @typedef {{begin: number, end: number}} Stretch  of time
  * @typedef {{number: number, begin: number, end: number}} Bar
- * @typedef {{keys: string[], what: string, group: string, piece?: boolean, run: (event?: any) => void}} Command
+ * @typedef {{keys: string[], description: string, group: string, piece?: boolean, run: (event?: any) => void}} Command
  *
  * @typedef {import("../app.js").App} App
  * @typedef {import("./beats.js").Beats} Beats
  * @typedef {import("../sound/player.js").Player} Player
  * @typedef {import("../roll/roll.js").Roll} Roll
  * @typedef {import("../roll/view.js").View} View
- * @typedef {import("../roll/pixels.js").Pixels} Pixels
+ * @typedef {import("../core/canvas.js").Pixels} Pixels
  */

@@ -9,7 +9,7 @@ const DYNAMICS = {
 let velocities = {};
 export const setDynamics = (words) => { velocities = words; };
 
-/** The mark that is nearest to a velocity. */
+/** "mf": the mark whose velocity is nearest. */
 export const dynamicLabel = (velocity) =>
   Object.keys(velocities).reduce((a, b) => (Math.abs(velocities[b] - velocity) < Math.abs(velocities[a] - velocity) ? b : a), Object.keys(velocities)[0] ?? "");
 export const dynamicWords = (velocity) => DYNAMICS[dynamicLabel(velocity)] ?? "";
@@ -28,7 +28,7 @@ export function positionLabel(beats, seconds) {
   return `${bar}.${beat}${hundredths ? `.${String(hundredths).padStart(2, "0")}` : ""}`;
 }
 
-/** "bar 5", "bars 5 to 8", "bars 5 to 8, in part". @param {Beats} beats */
+/** "bar 5", "bars 5 to 8", "bars 5 to 8 (in part)". @param {Beats} beats */
 export function stretchWords(beats, begin, end) {
   const first = beats.bar(begin + 1e-3);
   const last = beats.bar(Math.max(begin, end - 1e-3));
@@ -48,7 +48,7 @@ export function clock(seconds) {
   return `${Math.floor(tenths / 600)}:${rest}.${tenths % 10}`;
 }
 
-const NUMBERS = new Intl.NumberFormat("en"); // to make one takes longer than all else here
+const NUMBERS = new Intl.NumberFormat("en"); // made once, since making one is slow
 /** "1 note", "3 notes". */
 export const count = (number, noun) => `${NUMBERS.format(number)} ${noun}${number === 1 ? "" : "s"}`;
 
@@ -71,7 +71,7 @@ Sitar|Banjo|Shamisen|Koto|Kalimba|Bagpipe|Fiddle|Shanai
 Tinkle bell|Agogo|Steel drums|Woodblock|Taiko drum|Melodic tom|Synth drum|Reverse cymbal
 Guitar fret noise|Breath noise|Seashore|Bird|Telephone|Helicopter|Applause|Gunshot`.trim().split(/[|\n]/);
 
-/** "Acoustic grand piano" @param {Track} track */
+/** "Grand piano", "Drums" @param {Track} track */
 export const instrument = (track) => (track.drum ? "Drums" : PROGRAMS[track.program] ?? "Instrument");
 /** The name of a track, else that of its instrument. @param {Track} track */
 export const trackName = (track) => track.name || instrument(track);
@@ -92,6 +92,6 @@ export function when(iso, now = new Date()) {
   return date.toDateString() === now.toDateString() ? `today, ${TIME.format(date)}` : DAY.format(date);
 }
 
-/** What the server says, as a sentence of the page: a capital, but not on a name such as "keep=2", and a full stop. */
+/** Return a message of the server as a sentence: with a capital, except for a name such as "keep=2", and a full stop. */
 export const sentence = (text) =>
   text.replace(/^\p{Ll}[\p{L}'-]*(?=[\s,;:]|\.?$)/u, (word) => word[0].toUpperCase() + word.slice(1)) + (/[.!?…]["”)]?$/.test(text) ? "" : ".");

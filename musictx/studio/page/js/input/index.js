@@ -2,27 +2,26 @@
 
 import { setPressed } from "../core/dom.js";
 import { pitchLabel } from "../document/spelling.js";
-import { drawGhosts } from "../roll/overlay.js";
-import { KeyPiano } from "./keys.js";
-import { connectMidi } from "./midi.js";
-import { countIn, addRecording, Recording } from "./take.js";
+import { drawGhosts } from "../roll/notes.js";
+import { connectMidi, KeyPiano } from "./keyboards.js";
+import { countIn, addRecording, Recording } from "./recording.js";
 
 /** @param {App} app @param {Player} player @param {(selector: string) => any} find  in the transport bar */
 export function mountInput(app, player, find) {
   /** @type {Recording | null} */
   let recording = null;
-  let startTime = 0; // time of performance.now() at which the count-in ends
+  let startTime = 0; // of performance.now(), when the count-in ends
   let beat = 1; // seconds between two clicks of the count-in
-  let connection = null;
-  let names = /** @type {string[]} */ ([]); // of the MIDI keyboards
+  let connection = /** @type {{close: () => void} | null} */ (null); // to MIDI keyboards
+  let names = /** @type {string[]} */ ([]); // of these
 
   const callbacks = {
     onNote(pitch, velocity, time) {
       if (!app.inputTrack) return;
       player.key(app.inputTrack.id, pitch, velocity);
       if (!recording) return;
-      if (velocity) recording.on(player.at(time), pitch, velocity);
-      else recording.off(player.at(time), pitch);
+      if (velocity) recording.noteOn(player.at(time), pitch, velocity);
+      else recording.noteOff(player.at(time), pitch);
     },
     onSustain(down, time) {
       if (!app.inputTrack) return;
@@ -34,25 +33,22 @@ export function mountInput(app, player, find) {
 
   const [record, piano, octave, midi] = [".record", ".piano", ".octave", ".midi"].map(find);
   app.actions.record = () => (recording ? finish() : start());
-  midi.onclick = listen;
+  midi.onclick = toggleMidi;
   piano.onclick = () => {
     keys.enabled = !keys.enabled;
     show();
-    app.say(keys.enabled ? "The computer's keys play notes. Z and X change the octave." : "The computer's keys are commands again.");
+    app.announce(keys.enabled ? "The computer's keys play notes. Z and X change the octave." : "The computer's keys are commands again.");
   };
 
-  async function listen() {
+  async function toggleMidi() {
     if (connection) {
       connection.close();
       connection = null;
-      return show();
+    } else {
+      const onInputs = (inputs) => { names = inputs; show(); };
+      connection = await connectMidi({ ...callbacks, onInputs }).catch((error) => { app.showError(error.message); return null; });
     }
-    try {
-      connection = await connectMidi({ ...callbacks, onInputs(inputs) { names = inputs; show(); } });
-      show();
-    } catch (error) {
-      app.warn(error.message);
-    }
+    show();
   }
 
   async function start() {
@@ -62,7 +58,7 @@ export function mountInput(app, player, find) {
     app.roll.painters.add(paint);
     show();
     const clicks = countIn(app.beats, from);
-    app.say("counting in");
+    app.announce("counting in");
     await player.record(from, clicks);
     startTime = performance.now() + clicks[0] * 1000;
     beat = clicks[clicks.length - 1];
@@ -78,11 +74,11 @@ export function mountInput(app, player, find) {
     show();
     if (!app.piece) return;
     const operation = addRecording(app.piece, played);
-    if (!operation) return app.say("nothing was played");
+    if (!operation) return app.announce("nothing was played");
     app.change(operation);
-    app.selection.pickNotes(operation.add.map((note) => note.id));
+    app.selection.selectNotes(operation.add.map((note) => note.id));
     const them = operation.add.length > 1 ? "them" : "it";
-    app.done(`${operation.label}. Q moves ${them} to the grid, Ctrl+Z takes ${them} out.`);
+    app.notify(`${operation.label}. Q moves ${them} to the grid, Ctrl+Z removes ${them}.`);
   }
 
   function paint(ctx, pixels, view, colours) {

@@ -1,10 +1,9 @@
 /** A piece as text in ABC notation, with the position of every note in the text. Pure functions. */
 
 import { abcKey, likelyKey, signatureAccidental, spell } from "../document/spelling.js";
-import { barsOf, quantiseNotes, QUARTER, quartersOf } from "./grid.js";
-import { partsOf } from "./voices.js";
+import { barsOf, partsOf, quantiseForNotation, QUARTER, quartersOf } from "./score.js";
 
-const WRITTEN = [192, 144, 96, 72, 48, 36, 24, 18, 12, 9, 6, 3]; // ticks that a single note head can have
+const NOTE_LENGTHS = [192, 144, 96, 72, 48, 36, 24, 18, 12, 9, 6, 3]; // ticks of a single note head, with or without dots
 const ACCIDENTALS = { "-2": "__", "-1": "_", 0: "=", 1: "^", 2: "^^" };
 
 /** @typedef {{from: number, to: number, ids: number[]}} Mark  first and last character, notes */
@@ -12,16 +11,16 @@ const ACCIDENTALS = { "-2": "__", "-1": "_", 0: "=", 1: "^", 2: "^^" };
 /**
  * Return a piece in ABC. `onGrid` is the share of notes that start on the grid, `bars` the number of bars of the piece.
  * @param {Piece} piece
- * @param {{barsPerLine?: number, most?: number}} [options]  most: write only so many bars
+ * @param {{barsPerLine?: number, maxBars?: number}} [options]  maxBars: leave out later bars
  * @returns {{abc: string, marks: Mark[], onGrid: number, bars: number}}
  */
-export function toAbc(piece, { barsPerLine = 4, most = Infinity } = {}) {
+export function toAbc(piece, { barsPerLine = 4, maxBars = Infinity } = {}) {
   const allBars = barsOf(piece);
-  const end = allBars[most]?.time ?? Infinity;
-  const { notes, onGrid } = quantiseNotes([...piece.notes.values()].filter((note) => note.start < end + 1), piece);
+  const end = allBars[maxBars]?.time ?? Infinity;
+  const { notes, onGrid } = quantiseForNotation([...piece.notes.values()].filter((note) => note.start < end + 1), piece);
   const parts = partsOf(notes, piece.tracks);
   const pitches = parts.flatMap((part) => part.staves.flatMap((staff) => staff.voices.flat(2))).flatMap((chord) => chord.notes.map((note) => note.pitch));
-  const bars = allBars.slice(0, most).map((bar) => ({ ...bar, key: bar.key ?? [likelyKey(pitches), 0] }));
+  const bars = allBars.slice(0, maxBars).map((bar) => ({ ...bar, key: bar.key ?? [likelyKey(pitches), 0] }));
   if (!bars.length || !parts.length) return { abc: "", marks: [], onGrid, bars: allBars.length };
 
   const { abc: head, voices } = header(parts, bars[0]);
@@ -59,7 +58,7 @@ function header(parts, bar) {
   const voices = [];
   let lines = "";
   const groups = parts.map((part) => { // which voices share a staff, and which staves a bracket
-    const name = parts.length > 1 ? plain(part.name) : "";
+    const name = parts.length > 1 ? plainName(part.name) : "";
     const staves = part.staves.map((staff, s) => {
       const numbers = staff.voices.map((chords, v) => {
         const number = voices.push({ number: voices.length + 1, chords, lower: v > 0 });
@@ -126,7 +125,7 @@ function barTokens({ chords, lower }, bar) {
   const triplets = new Set(spans.flatMap((span) => [span.start, span.end])
     .map((tick) => tick - bar.tick).filter((offset) => offset % 8 === 0 && offset % QUARTER !== 0)
     .map((offset) => Math.floor(offset / QUARTER)));
-  const pieces = spans.flatMap((span) => cut(span, bar, beat, triplets));
+  const pieces = spans.flatMap((span) => splitSpan(span, bar, beat, triplets));
 
   const accidentals = new Map(); // letter and octave -> accidental so far in this bar
   const tokens = [];
@@ -160,7 +159,7 @@ function beatOf({ meter: [count, unit] }) {
 }
 
 /** Split a span into lengths that note heads can have; the pieces are tied. */
-function cut(span, bar, beat, triplets) {
+function splitSpan(span, bar, beat, triplets) {
   const pieces = [];
   let start = span.start;
   while (start < span.end) {
@@ -170,15 +169,15 @@ function cut(span, bar, beat, triplets) {
     for (let q = quarter + 1; bar.tick + q * QUARTER < end; q++) {
       if (triplets.has(q) || triplets.has(q - 1)) end = bar.tick + q * QUARTER;
     }
-    if (!triplets.has(quarter)) end = start + longest(offset, end - start, beat, bar.ticks);
+    if (!triplets.has(quarter)) end = start + longestLength(offset, end - start, beat, bar.ticks);
     pieces.push({ ...span, start, end });
     start = end;
   }
   return pieces;
 }
 
-/** Return the length of the longest note that may start `offset` ticks after the bar line, at most `rest`. */
-function longest(offset, rest, beat, barTicks) {
+/** Return the length of the longest note that may start `offset` ticks after the bar line, at maxBars `rest`. */
+function longestLength(offset, rest, beat, barTicks) {
   const into = offset % beat;
   const fits = (ticks) => {
     if (ticks > rest) return false;
@@ -187,7 +186,7 @@ function longest(offset, rest, beat, barTicks) {
     // A note that starts within a beat ends with that beat, except for a syncopation of a whole beat.
     return ticks <= left || (ticks === rest && 2 * into === beat && ticks <= beat && 2 * (offset + left) !== barTicks);
   };
-  return WRITTEN.find(fits) ?? Math.min(rest, 3);
+  return NOTE_LENGTHS.find(fits) ?? Math.min(rest, 3);
 }
 
 /**
@@ -210,4 +209,5 @@ const quoted = (text) => text.replace(/["\\%\n]/g, "");
 /** Return a syllable for a `w:` line, without the characters that have a meaning there. */
 const syllable = (text) => text.replace(/["\\%\n|*_]/g, "").replace(/-+$/, "").replaceAll("-", "\\-").trim().replace(/\s+/g, "~") || "*";
 
-const plain = (name) => String(name ?? "").replace(/[^\p{L}\p{N} .,'-]/gu, "").slice(0, 24).trim();
+/** Return the name of a track without the characters that have a meaning in ABC, and shortened. */
+const plainName = (name) => String(name ?? "").replace(/[^\p{L}\p{N} .,'-]/gu, "").slice(0, 24).trim();

@@ -1,19 +1,24 @@
-/** The notation view, which replaces the roll: abcjs draws the text of abc.js. */
+/** The notation view, which replaces the roll, and the printed page: abcjs draws the text of abc.js. */
 
-import { h, setPressed } from "../core/dom.js";
+import { fill, h, setPressed } from "../core/dom.js";
+import { timingAt } from "../document/beats.js";
 import { notesById } from "../document/notes.js";
+import { keyWords } from "../document/spelling.js";
+import { title } from "../document/words.js";
 import { toAbc } from "./abc.js";
-import { mountPrint } from "./print.js";
 
 const ABCJS = new URL("../../vendor/abcjs/abcjs.min.js", import.meta.url);
 const BAR_WIDTH = 230; // approximate pixels
-const MOST_BARS = 400; // more would take too long to draw
+const MAX_BARS = 400; // more would take too long to draw
+const PRINT_WIDTH = 690; // pixels between the margins of A4 and Letter
+const PRINT_BARS = 4; // at most in a printed line
+const DENSE = 14; // note starts in a bar; a line has two such bars, and more of others
 
 /** Load abcjs, a classic script that sets a global. */
 let loading = null;
-export const abcjs = () => (loading ??= new Promise((resolve, reject) => {
+const abcjs = () => (loading ??= new Promise((resolve, reject) => {
   document.head.append(h("script", {
-    src: ABCJS.href, onload: () => resolve(window.ABCJS), onerror: () => reject(new Error("abcjs is missing")),
+    src: ABCJS.href, onload: () => resolve(/** @type {any} */ (window).ABCJS), onerror: () => reject(new Error("abcjs is missing")),
   }));
 }));
 
@@ -21,7 +26,7 @@ export const abcjs = () => (loading ??= new Promise((resolve, reject) => {
  * Run `draw` so that abcjs adds no <style> to its SVG: the content security policy would refuse it with a console error,
  * and only dragging of notes needs it.
  */
-export function withoutStyles(draw) {
+function withoutStyles(draw) {
   const make = document.createElementNS;
   document.createElementNS = (space, name) => make.call(document, space, name === "style" ? "metadata" : name);
   try {
@@ -32,7 +37,7 @@ export function withoutStyles(draw) {
 }
 
 /** Return what the notation of a piece does not show. @param {Piece} piece @param {number} onGrid  share of the notes on the grid */
-export const remarksOf = (piece, onGrid) => [
+const remarksOf = (piece, onGrid) => [
   onGrid < 0.85 && "This was not played in time with its bars, so the notation is only approximate.",
   piece.tracks.some((track) => track.drum) && "Drums are not written.",
 ].filter(Boolean).join(" ");
@@ -53,12 +58,9 @@ export function mountNotation(app, view, frame, button) {
     view.hidden = !view.hidden;
     frame.hidden = !view.hidden;
     setPressed(button, !view.hidden);
-    if (!view.hidden) {
-      refresh();
-      view.focus();
-    } else {
-      app.roll.focus();
-    }
+    if (view.hidden) return app.roll.focus();
+    refresh();
+    view.focus();
   }
 
   async function refresh() {
@@ -74,9 +76,9 @@ export function mountNotation(app, view, frame, button) {
   function draw(library) {
     const { piece } = app;
     const width = Math.max(300, view.clientWidth - 72);
-    const { abc, marks: written, onGrid, bars } = toAbc(piece, { barsPerLine: Math.max(1, Math.round(width / BAR_WIDTH)), most: MOST_BARS });
+    const { abc, marks: written, onGrid, bars } = toAbc(piece, { barsPerLine: Math.max(1, Math.round(width / BAR_WIDTH)), maxBars: MAX_BARS });
     marks = written;
-    const first = bars > MOST_BARS ? `The first ${MOST_BARS} bars. ` : "";
+    const first = bars > MAX_BARS ? `The first ${MAX_BARS} bars. ` : "";
     remark.textContent = abc ? first + remarksOf(piece, onGrid) : "There are no notes to write.";
     const [tune] = withoutStyles(() => library.renderAbc(sheet, abc || "X:1\nK:C\n", {
       staffwidth: width, add_classes: true, paddingleft: 8, paddingright: 8, foregroundColor: "currentColor",
@@ -95,14 +97,14 @@ export function mountNotation(app, view, frame, button) {
   function choose(element) {
     const mark = marks.find(({ from, to }) => element.startChar >= from && element.startChar < to);
     if (!mark) return;
-    app.selection.pickNotes(mark.ids);
+    app.selection.selectNotes(mark.ids);
     const notes = notesById(app.piece, mark.ids);
-    if (notes.length) app.point(notes[0].start, notes[0].pitch);
+    if (notes.length) app.moveCursor(notes[0].start, notes[0].pitch);
     for (const { pitch, velocity, track } of notes) app.player.audition(pitch, velocity, track);
   }
 
   function showSelection() {
-    for (const [id, elements] of heads) for (const element of elements) element.classList.toggle("picked", app.selection.notes.has(id));
+    for (const [id, elements] of heads) for (const element of elements) element.classList.toggle("selected", app.selection.notes.has(id));
   }
 
   /** Highlight the note heads that sound, and scroll to them. */
@@ -110,8 +112,7 @@ export function mountNotation(app, view, frame, button) {
     frameRequest = 0;
     if (view.hidden || !app.piece) return;
     const { playing, position } = app.player;
-    const now = new Set();
-    if (playing) for (const note of app.piece.notes.values()) if (note.start <= position && note.end > position) now.add(note.id);
+    const now = new Set(playing ? app.roll.index.between(position, position + 1e-6).map((note) => note.id) : []);
     for (const id of sounding) if (!now.has(id)) for (const element of heads.get(id) ?? []) element.classList.remove("sounding");
     for (const id of now) {
       if (sounding.has(id)) continue;
@@ -130,8 +131,57 @@ export function mountNotation(app, view, frame, button) {
 
   app.actions.notation = toggle;
   mountPrint(app);
-  for (const event of ["piece", "opened"]) app.on(event, refresh);
+  for (const event of /** @type {const} */ (["piece", "opened"])) app.on(event, refresh);
   app.on("selection", showSelection);
   app.on("play", () => { frameRequest ||= requestAnimationFrame(follow); });
   new ResizeObserver(refresh).observe(view);
+}
+
+/** Split the SVG into one for each line of staves, so that a page can break between them. @param {HTMLElement} sheet */
+function splitLines(sheet) {
+  const whole = sheet.querySelector("svg");
+  const lines = [...(whole?.querySelectorAll(".abcjs-staff-wrapper") ?? [])];
+  if (!whole || !lines.length) return;
+  const width = Number(whole.getAttribute("width") ?? whole.viewBox.baseVal.width);
+  const boxes = lines.map((line) => /** @type {SVGGraphicsElement} */ (line).getBBox());
+  const pictures = lines.map((line, i) => {
+    const picture = /** @type {SVGSVGElement} */ (whole.cloneNode(false));
+    const { y, height } = boxes[i];
+    picture.setAttribute("viewBox", `0 ${y - 8} ${width} ${height + 16}`);
+    picture.setAttribute("height", String(height + 16));
+    picture.append(line);
+    return picture;
+  });
+  fill(sheet, ...pictures);
+}
+
+/** @param {App} app */
+function mountPrint(app) {
+  const [heading, under, sheet, remark] = /** @type {HTMLElement[]} */ ([...document.getElementById("print").children]);
+  let library = null;
+
+  /** Fill the printed page. */
+  function draw() {
+    const { piece } = app;
+    if (!library || !piece) return;
+    const { tempo, key } = timingAt(piece);
+    heading.textContent = title(piece.name);
+    under.textContent = [piece.composer, `♩ = ${Math.round(tempo)}`, key && keyWords(...key)].filter(Boolean).join("  ·  ");
+    const bars = Math.max(1, app.beats.bar(piece.duration).number);
+    const startsPerBar = new Set([...piece.notes.values()].map((note) => Math.round(note.start * 50))).size / bars;
+    const { abc, onGrid } = toAbc(piece, { barsPerLine: Math.max(1, Math.min(PRINT_BARS, Math.round((2 * DENSE) / Math.max(1, startsPerBar)))) });
+    remark.textContent = remarksOf(piece, onGrid);
+    fill(sheet);
+    withoutStyles(() => library.renderAbc(sheet, abc || "X:1\nK:C\n", { staffwidth: PRINT_WIDTH, add_classes: true, paddingleft: 0, paddingright: 0, paddingtop: 6, paddingbottom: 6 }));
+    splitLines(sheet);
+  }
+
+  app.actions.print = async () => {
+    if (!app.piece?.notes.size) return app.showError("There are no notes to print.");
+    library = await abcjs();
+    window.print();
+  };
+  // Also runs for the browser's own print command, once abcjs is loaded.
+  window.addEventListener("beforeprint", draw);
+  window.addEventListener("afterprint", () => fill(sheet));
 }

@@ -7,29 +7,32 @@ import { count, list } from "../document/words.js";
 import { slider } from "./slider.js";
 import { saveSetting, loadSetting } from "../core/storage.js";
 import { writeChords } from "../document/harmony.js";
-import { describe, firstSettings, hasGrid, modelFor, request, TASKS, whyModel, settingsOf } from "./tasks.js";
+import { describe, defaultSettings, hasGrid, modelFor, request, TASKS, explainModel, settingsOf } from "./tasks.js";
 
 const TONICS = ["C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"];
 const KEYS = [["", "Any"], ["auto", "As the music is"], ...TONICS.map((key) => [key, `${key} major`]), ...TONICS.map((key) => [`${key}m`, `${key} minor`])];
 
 /** @param {App} app @param {HTMLElement} panel */
 export function mountCompose(app, panel) {
-  const settings = firstSettings();
+  const settings = defaultSettings();
   const tasks = TASKS.map((task) => h("button.task", { role: "radio" }, icon(`task-${task.name}`), h("span", null, task.label)));
-  chooseOne(tasks, (place) => choose(TASKS[place].name));
+  chooseOne(tasks, (index) => {
+    settings.task = TASKS[index].name;
+    build();
+  });
   const find = (selector) => /** @type {any} */ (panel.querySelector(selector));
-  const [sentence, modelRows, sizeRows, controlRows, moreRows, number] = [".sentence", ".who", ".shape", ".character", ".more .settings", ".number"].map(find);
-  const [fewer, moreProposals, go, seed] = [".fewer", ".plus", ".go", ".seed"].map(find);
+  const [sentence, modelRows, sizeRows, controlRows, moreRows, sampleCount] = [".sentence", ".model-settings", ".size-settings", ".control-settings", ".more .settings", ".number"].map(find);
+  const [fewer, moreProposals, composeButton, seed] = [".fewer", ".plus", ".go", ".seed"].map(find);
   find(".tasks").append(...tasks);
-  fewer.onclick = () => samples(-1);
-  moreProposals.onclick = () => samples(1);
-  go.onclick = compose;
+  fewer.onclick = () => changeSamples(-1);
+  moreProposals.onclick = () => changeSamples(1);
+  composeButton.onclick = compose;
   seed.onchange = () => {
     settings.seed = /^\d+$/.test(seed.value.trim()) ? Number(seed.value) : null;
     if (settings.seed === null) seed.value = "";
   };
 
-  const why = h("p.hint");
+  const reason = h("p.hint");
   const scope = () => {
     // A single selected note, such as one just drawn, is not a melody: accompany the whole piece.
     const { selection } = app;
@@ -39,12 +42,7 @@ export function mountCompose(app, panel) {
   };
   const chosenModel = () => modelFor(app.models, settings, app.piece);
 
-  function choose(task) {
-    settings.task = task;
-    build();
-  }
-
-  function samples(by) {
+  function changeSamples(by) {
     settings.samples = clamp(settings.samples + by, app.options.samples.low, app.options.samples.high);
     refresh();
   }
@@ -55,7 +53,7 @@ export function mountCompose(app, panel) {
     const task = TASKS.find((each) => each.name === settings.task);
     const model = chosenModel();
     fill(sizeRows,
-      task.sized && optionSlider("bars", lengthWords, ""),
+      task.hasLength && optionSlider("bars", lengthWords, ""),
       task.name === "vary" && optionSlider("keep", (value) => `${Math.round(100 * value)} %`));
     fill(controlRows, ...(model?.controls ?? []).map((control) => slider({
       ...control, value: settings.controls[control.name] ?? null, free: "free", marks: control.words,
@@ -64,18 +62,17 @@ export function mountCompose(app, panel) {
         if (value === null) delete settings.controls[control.name];
         else settings.controls[control.name] = value;
       },
-    })), notFollowed(model));
-    const temperature = optionSlider("temperature", (value) => value.toFixed(2));
+    })), ignoredControls(model));
     fill(modelRows, modelSelect(model), hasGrid(settings) && optionSelect("quantise", [["", "As the file"], ...Object.entries(app.options.quantise.choices)]), chordsLine(model));
-    fill(moreRows, temperature, optionSelect("key", KEYS));
+    fill(moreRows, optionSlider("temperature", (value) => value.toFixed(2)), optionSelect("key", KEYS));
     seed.value = settings.seed ?? "";
     refresh();
   }
 
-  /** Make a line that lists the controls which the model ignores. */
-  function notFollowed(model) {
+  /** Make a line that lists the controls which the model does not follow. */
+  function ignoredControls(model) {
     const names = model?.ignores ?? [];
-    return names.length > 0 && h("p.hint.ignores", null, `${model.title}: ${list(names)} cannot be asked for; measured, this model does not follow ${names.length > 1 ? "them" : "it"}.`);
+    return names.length > 0 && h("p.hint.ignores", null, `${model.title}: ${list(names)} cannot be set: in tests, this model did not follow ${names.length > 1 ? "them" : "it"}.`);
   }
 
   /** Return a setting, by default that of its option. @param {"bars" | "keep" | "temperature"} name */
@@ -92,17 +89,17 @@ export function mountCompose(app, panel) {
     const all = app.models.filter((each) => each.tasks.includes(settings.task));
     if (!all.length) return null;
     const select = selectBox(all.map((each) => [each.name, each.title]), model.name, (name) => { settings.model = name; build(); }, { disabled: all.length < 2 });
-    why.textContent = app.piece && model ? `${whyModel(model, settings, app.piece)} ${model.sentence}` : model?.sentence ?? "";
-    return h("div", null, h("label.row.model", null, "Model", select), why);
+    reason.textContent = app.piece && model ? `${explainModel(model, settings, app.piece)} ${model.sentence}` : model?.sentence ?? "";
+    return h("div", null, h("label.row.model", null, "Model", select), reason);
   }
 
   /** Make a line that tells which chords the model follows, if it follows any. */
   function chordsLine(model) {
     if (!app.piece || !model?.chords || !["replace", "vary", "accompany"].includes(settings.task)) return null;
-    const { named, implied } = app.roll.above;
-    if (named) return h("p.hint", null, "It follows the chords above the bars.");
-    const take = h("button.small", { onclick: () => app.change(writeChords(app.piece, implied)) }, "Follow the chords found");
-    return h("div", null, h("p.hint", null, "It chooses chords of its own. Write some above the bars (C in the roll), and it follows them."), implied.length > 0 && take);
+    const { hasChords, implied } = app.roll.annotations;
+    if (hasChords) return h("p.hint", null, "It follows the chords above the bars.");
+    const follow = h("button.small", { onclick: () => app.change(writeChords(app.piece, implied)) }, "Follow the detected chords");
+    return h("div", null, h("p.hint", null, "It chooses chords of its own. Write some above the bars (C in the roll), and it follows them."), implied.length > 0 && follow);
   }
 
   function lengthWords(bars) {
@@ -114,43 +111,43 @@ export function mountCompose(app, panel) {
 
   function refresh() {
     markChosen(tasks, TASKS.findIndex((task) => task.name === settings.task), "aria-checked");
-    number.textContent = count(settings.samples, "proposal");
+    sampleCount.textContent = count(settings.samples, "proposal");
     fewer.disabled = settings.samples === 1;
     moreProposals.disabled = settings.samples === app.options.samples?.high;
     if (!app.piece) return;
-    const now = state();
+    const now = description();
     sentence.textContent = now.sentence;
-    go.disabled = !now.ready || isAsking;
+    composeButton.disabled = !now.ready || isRequesting;
   }
 
-  const state = () => describe({ ...settings, keep: setting("keep") }, app.piece, app.beats, scope(), chosenModel());
-  let isAsking = false;
+  const description = () => describe({ ...settings, keep: setting("keep") }, app.piece, app.beats, scope(), chosenModel());
+  let isRequesting = false;
   async function compose() {
     const { piece } = app;
     const model = chosenModel();
-    if (!piece || !model || isAsking) return;
-    const now = state();
-    if (!now.ready) return app.warn(now.sentence);
-    isAsking = true;
+    if (!piece || !model || isRequesting) return;
+    const now = description();
+    if (!now.ready) return app.showError(now.sentence);
+    isRequesting = true;
     refresh();
     const revision = await app.mirror.settled();
     const isOpen = () => app.piece?.id === piece.id; // the user may have left the piece
-    const answer = isOpen() && await app.reach(post(`${session(piece.id)}/takes`, { ...request(settings, app.piece, scope(), model), revision }));
+    const answer = isOpen() && await app.attempt(post(`${session(piece.id)}/takes`, { ...request(settings, app.piece, scope(), model), revision }));
     if (answer && isOpen()) {
       const take = app.takes.update(answer);
       app.show(take.id, 1);
-      app.say(`${take.label}: asked for ${count(settings.samples, "proposal")}`);
+      app.announce(`${take.label}: requested ${count(settings.samples, "proposal")}`);
     }
-    isAsking = false;
+    isRequesting = false;
     refresh();
   }
 
   app.actions.compose = compose;
-  app.on("ask", (take) => {
+  app.on("restore", (take) => {
     Object.assign(settings, settingsOf(take));
     build();
     app.selection.tracks = new Set(take.tracks ?? []);
-    app.selection.pickRange(app.piece, take.request.begin === undefined ? null : { begin: take.request.begin, end: take.request.end });
+    app.selection.selectRange(app.piece, take.request.begin === undefined ? null : { begin: take.request.begin, end: take.request.end });
   });
   app.on("models", build);
   app.on("opened", (piece) => {
@@ -158,18 +155,18 @@ export function mountCompose(app, panel) {
     // The browser keeps the settings of each piece.
     const saved = loadSetting(`wish.${piece.id}`, {});
     if (saved.keep > 1) saved.keep /= 100; // it was a percentage
-    Object.assign(settings, firstSettings(), { task: piece.notes.size ? "continue" : piece.chords.length ? "accompany" : "new" }, saved);
+    Object.assign(settings, defaultSettings(), { task: piece.notes.size ? "continue" : piece.chords.length ? "accompany" : "new" }, saved);
     build();
   });
   for (const event of ["change", "click"]) panel.addEventListener(event, () => app.piece && saveSetting(`wish.${app.piece.id}`, settings));
   let previous = "";
-  const rebuild = () => { // the model depends on the kind of music, the chords line on the chords
-    const { id, music } = app.piece;
-    const { named, implied } = app.roll.above;
-    if (previous !== (previous = `${id} ${music} ${named} ${implied.length > 0}`)) build();
+  const rebuild = () => { // the model depends on the kind of music, the line about chords on the chords
+    const { hasChords, implied } = app.roll.annotations;
+    const current = `${app.piece.id} ${app.piece.music} ${hasChords} ${implied.length > 0}`;
+    if (current !== previous) build();
+    previous = current;
   };
-  app.on("piece", rebuild);
-  app.on("chords", rebuild);
-  for (const event of ["piece", "selection"]) app.on(event, refresh);
+  for (const event of /** @type {const} */ (["piece", "chords"])) app.on(event, rebuild);
+  for (const event of /** @type {const} */ (["piece", "selection"])) app.on(event, refresh);
   build();
 }

@@ -1,28 +1,26 @@
 /** The tray below the roll: the proposals of a take, to listen to, accept or set aside. */
 
 import { remove, session } from "../core/api.js";
-import { contextOf } from "../core/canvas.js";
+import { contextOf, Pixels } from "../core/canvas.js";
 import { h, icon, iconButton, syncRows, nextFrame, setPressed, set } from "../core/dom.js";
 import { extentOf } from "../document/notes.js";
-import { frontier, isRunning, stateLine } from "../document/takes.js";
+import { barsIn, composedUntil, isFavourite, isRunning, mixProposals, stateSummary, toggleFavourite } from "../document/takes.js";
 import { count, sentence } from "../document/words.js";
-import { withProposal } from "../sound/along.js";
+import { withProposal } from "../sound/proposals.js";
 import { exportLink } from "../shell/export.js";
-import { barsIn, toggleFavourite, isFavourite, mixProposals } from "../document/mix.js";
 import { ramp } from "../roll/colours.js";
 import { fillNotes } from "../roll/notes.js";
-import { Pixels } from "../roll/pixels.js";
 import { View } from "../roll/view.js";
 import { openForm } from "../shell/dialog.js";
 
-const HEAD = 26; // pixels at the top for number and state
+const HEADER_HEIGHT = 26; // pixels at the top of a picture, for number and state
 
 /** @param {App} app @param {HTMLElement} tray */
 export function mountProposals(app, tray) {
   const find = (selector) => /** @type {HTMLElement} */ (tray.querySelector(selector));
   const [title, state, progress, mix, aside, cards] = ["h2", ".state", ".progress", ".mix", ".aside", ".cards"].map(find);
   aside.onclick = (event) => event.detail < 2 && setAside(); // ignore the second click of a double click on "Stop"
-  mix.onclick = () => { const pair = lastPair(); if (pair) openMixing(app, pair.take, pair.proposals); };
+  mix.onclick = () => openMixing(app, shownTake(), lastPair());
   find(".close").onclick = () => app.show(null);
   /** The two proposals shown last. @type {{take: number, numbers: number[]}} */
   let last = { take: 0, numbers: [] };
@@ -35,27 +33,27 @@ export function mountProposals(app, tray) {
     document.body.classList.toggle("proposing", Boolean(take));
     if (!take) return;
     title.textContent = take.label[0].toUpperCase() + take.label.slice(1);
-    state.textContent = stateLine(take);
+    state.textContent = stateSummary(take);
     tray.classList.toggle("failed", take.state === "failed");
-    progress.style.setProperty("--part", `${take.state === "composing" ? Math.max(2, take.progress * 100) : 0}%`);
+    progress.style.setProperty("--filled", `${take.state === "composing" ? Math.max(2, take.progress * 100) : 0}%`);
     progress.setAttribute("aria-valuenow", String(Math.round(take.progress * 100)));
     aside.textContent = isRunning(take) ? "Stop" : "Set aside";
     aside.hidden = take.aside && !isRunning(take);
     const pair = lastPair();
     mix.hidden = !pair;
-    if (pair) mix.textContent = `Mix ${pair.proposals.map((each) => each.number).join(" and ")} …`;
+    if (pair) mix.textContent = `Mix ${pair.map((each) => each.number).join(" and ")} …`;
     syncRows(cards, take.proposals, (proposal) => `${app.piece.id}/${take.id}/${proposal.number}`, card);
   });
 
-  /** Return the two proposals shown last, if both are finished and none of the take is accepted. */
+  /** Return the two proposals shown last, if both are finished and no proposal of the take is accepted. */
   function lastPair() {
     const take = shownTake();
-    if (!take || last.take !== take.id || take.proposals.some(({ number }) => app.accepted(take, number))) return null;
+    if (!take || last.take !== take.id || take.proposals.some(({ number }) => app.isAccepted(take, number))) return null;
     const proposals = take.proposals.filter(({ number, state }) => last.numbers.includes(number) && state === "done");
-    return proposals.length === 2 ? { take, proposals } : null;
+    return proposals.length === 2 ? proposals : null;
   }
 
-  /** Switch between the two proposals shown last; playback continues at its position. */
+  /** Show the other one of the two proposals shown last; playback continues at its position. */
   function switchProposal() {
     const take = shownTake();
     if (!take) return;
@@ -64,7 +62,7 @@ export function mountProposals(app, tray) {
     const { playing, position } = app.player;
     app.show(take.id, number);
     if (playing) app.player.play(position, withProposal(app, take, number));
-    app.say(`proposal ${number}`);
+    app.announce(`proposal ${number}`);
   }
 
   /** Make the card of a proposal. @param {Proposal} proposal */
@@ -72,7 +70,7 @@ export function mountProposals(app, tray) {
     const id = app.shown.take;
     const latest = () => app.takes.get(id);
     const canvas = h("canvas", { "aria-hidden": "true" });
-    const state = h("span.words");
+    const state = h("span.status");
     const show = h("button.show", { onclick: () => app.show(id, number) }, canvas, h("span.number", null, String(number)), state);
     const listen = h("button.small.quiet.listen", { title: "Listen (Alt+P)", "aria-label": `Listen to proposal ${number}`, onclick: () => listenTo(latest(), number) }, icon("play"), "Listen");
     const acceptButton = h("button.small", { title: "Accept (Alt+A)", "aria-label": `Accept proposal ${number}`, onclick: () => accept(latest(), number) }, icon("check"), "Accept");
@@ -86,7 +84,7 @@ export function mountProposals(app, tray) {
     /** @param {Proposal} proposal */
     function update(proposal) {
       const on = number === app.shown.proposal;
-      const accepted = app.accepted(latest(), number);
+      const accepted = app.isAccepted(latest(), number);
       const ready = proposal.state === "done" && !accepted;
       const words = accepted ? "accepted" : { waiting: "waiting", composing: "composing …", failed: latest().state === "stopped" ? "stopped" : "failed" }[proposal.state] ?? count(proposal.notes.length, "note");
       state.textContent = words;
@@ -100,7 +98,7 @@ export function mountProposals(app, tray) {
       setPressed(star, isFavourite(app.piece, id, number));
       star.hidden = proposal.state !== "done";
       element.classList.toggle("on", on);
-      if (canvas.clientWidth) drawSmall(canvas, app, latest(), proposal);
+      if (canvas.clientWidth) drawThumbnail(canvas, app, latest(), proposal);
     }
     return { element, update };
   }
@@ -121,8 +119,8 @@ export function mountProposals(app, tray) {
     const accepted = await app.mirror.accept(take.id, number);
     isAccepting = false;
     if (!accepted) return;
-    app.done(`Proposal ${number} is in the piece. Undo takes it out.`);
-    if (take.task !== "replace" && take.task !== "vary") app.selection.drop();
+    app.notify(`Proposal ${number} is in the piece. Undo removes it.`);
+    if (take.task !== "replace" && take.task !== "vary") app.selection.deselect();
     app.show(null);
     app.roll.lookAt(app.stretchOf(take));
     app.roll.focus();
@@ -132,18 +130,18 @@ export function mountProposals(app, tray) {
     const take = shownTake();
     if (!take) return;
     const running = isRunning(take);
-    const answer = await app.reach(remove(session(app.piece.id, "takes", String(take.id))));
+    const answer = await app.attempt(remove(session(app.piece.id, "takes", String(take.id))));
     if (answer === undefined) return;
-    app.say(running ? "stopped" : "set aside");
+    app.announce(running ? "stopped" : "set aside");
     if (!running) app.show(null);
   }
 
-  const withShown = (act) => () => app.proposal && act(app.proposal.take, app.proposal.proposal);
+  const withShown = (action) => () => app.shownProposal && action(app.shownProposal.take, app.shownProposal.proposal);
   Object.assign(app.actions, {
     listen: withShown((take, { number }) => listenTo(take, number)),
-    accept: withShown((take, { number, state }) => state === "done" && !app.accepted(take, number) && accept(take, number)),
+    accept: withShown((take, { number, state }) => state === "done" && !app.isAccepted(take, number) && accept(take, number)),
     setAside,
-    other: switchProposal,
+    switchProposal,
   });
   app.on("shown", (shown) => {
     if (!shown) return;
@@ -156,7 +154,7 @@ export function mountProposals(app, tray) {
     const running = piece && app.takes.list.find(isRunning);
     if (running) app.show(running.id);
   });
-  for (const event of ["takes", "shown", "piece", "opened", "settings"]) app.on(event, refresh);
+  for (const event of /** @type {const} */ (["takes", "shown", "piece", "opened", "settings"])) app.on(event, refresh);
   new ResizeObserver(refresh).observe(tray);
 }
 
@@ -164,20 +162,20 @@ export function mountProposals(app, tray) {
  * Draw a proposal in gold, and the notes around it in the colours of their tracks.
  * @param {HTMLCanvasElement} canvas @param {App} app @param {Take} take @param {Proposal} proposal
  */
-function drawSmall(canvas, app, take, proposal) {
+function drawThumbnail(canvas, app, take, proposal) {
   const { clientWidth: width, clientHeight: height } = canvas;
   const { colours, index } = app.roll;
-  const place = app.stretchOf(take);
-  const till = frontier(proposal, place.begin);
-  const end = Math.max(place.end, till, place.begin + 1);
-  const from = place.begin - Math.min(place.begin, (end - place.begin) * 0.2);
-  const { removed, restored } = app.exchange(take, proposal);
+  const stretch = app.stretchOf(take);
+  const composed = composedUntil(proposal, stretch.begin);
+  const end = Math.max(stretch.end, composed, stretch.begin + 1);
+  const from = stretch.begin - Math.min(stretch.begin, (end - stretch.begin) * 0.2);
+  const { removed, restored } = app.exchangedNotes(take, proposal);
   const around = [...index.between(from, end).filter((note) => !removed.has(note.id)), ...restored.filter((note) => note.start < end && note.end > from)];
   const extent = extentOf([...around, ...proposal.notes]);
   const low = Math.min(60, extent?.low ?? 60) - 2;
   const high = Math.max(67, extent?.high ?? 67) + 2;
-  const view = Object.assign(new View(), { left: from, scale: width / (end - from), row: (height - HEAD) / (high - low + 1), width, height });
-  view.top = high + HEAD / view.row;
+  const view = Object.assign(new View(), { left: from, scale: width / (end - from), row: (height - HEADER_HEIGHT) / (high - low + 1), width, height });
+  view.top = high + HEADER_HEIGHT / view.row;
   const ctx = contextOf(canvas);
   ctx.fillStyle = colours["row-white"];
   ctx.fillRect(0, 0, width, height);
@@ -185,10 +183,10 @@ function drawSmall(canvas, app, take, proposal) {
   for (const { time, beat } of app.beats.between(from, end)) if (beat === 1) ctx.fillRect(Math.round(view.x(time)), 0, 1, height);
   const pixels = new Pixels().begin(width, height);
   app.piece.tracks.forEach((track, i) => fillNotes(ctx, pixels, view, around.filter((note) => note.track === track.id), ramp(track, i, colours.dark)[8], 0.55));
-  fillNotes(ctx, pixels, view, proposal.notes.map((note) => ({ ...note, end: note.end ?? till })), colours.gold);
-  pixels.show(ctx);
+  fillNotes(ctx, pixels, view, proposal.notes.map((note) => ({ ...note, end: note.end ?? composed })), colours.gold);
+  pixels.paint(ctx);
   ctx.fillStyle = colours.gold;
-  if (proposal.state === "composing") ctx.fillRect(view.x(till), 0, 1.5, height);
+  if (proposal.state === "composing") ctx.fillRect(view.x(composed), 0, 1.5, height);
 }
 
 /** Open the dialog that mixes two proposals bar by bar. @param {App} app @param {Take} take @param {Proposal[]} pair */
@@ -197,21 +195,21 @@ function openMixing(app, take, pair) {
   const choice = bars.map(() => 0);
   const cells = bars.map((bar, i) => {
     const buttons = pair.map(({ number }, index) => h("button.small", {
-      "aria-pressed": index === 0, "aria-label": `Bar ${bar.number}: proposal ${number}`, onclick: () => choose(i, index),
+      "aria-pressed": index === 0, "aria-label": `Bar ${bar.number}: proposal ${number}`,
+      onclick() {
+        choice[i] = index;
+        buttons.forEach((button, each) => setPressed(button, each === index));
+      },
     }, String(number)));
-    return { buttons, element: h("li", null, h("small", null, `Bar ${bar.number}`), ...buttons) };
+    return h("li", null, h("small", null, `Bar ${bar.number}`), ...buttons);
   });
-  function choose(bar, index) {
-    choice[bar] = index;
-    cells[bar].buttons.forEach((button, i) => setPressed(button, i === index));
-  }
   const both = `${pair[0].number} and ${pair[1].number}`;
   openForm(app, `Mix proposals ${both}`, "mixing", () => {
     app.change(mixProposals(app.piece, take, pair, bars, choice));
     app.show(null);
-    app.done(`Proposals ${both} are in the piece, bar by bar. Undo takes them out.`);
+    app.notify(`Proposals ${both} are in the piece, bar by bar. Undo removes them.`);
   },
   h("p.hint", null, "Choose a proposal for each bar. A note belongs to the bar in which it starts, and ends where the other proposal continues."),
-  h("ol", null, ...cells.map((cell) => cell.element)),
-  h("div.buttons", null, h("button.gold", { type: "submit" }, "Take this mix")));
+  h("ol", null, ...cells),
+  h("div.buttons", null, h("button.gold", { type: "submit" }, "Use this mix")));
 }

@@ -16,11 +16,11 @@ import { fill, h, iconButton, setRange } from "../core/dom.js";
  * @property {(value: number | null) => void} onchange
  */
 
-let made = 0;
+let sliderCount = 0; // for unique ids
 
 /** @param {SliderOptions} options @returns {HTMLElement} */
 export function slider({ label, sentence, low, high, step, value, words, free, marks = {}, onchange }) {
-  const id = `slider-${++made}`;
+  const id = `slider-${++sliderCount}`;
   const input = h(`input#${id}`, {
     type: "range", min: low, max: high, step,
     oninput: () => change(Number(input.value)),
@@ -48,7 +48,7 @@ export function slider({ label, sentence, low, high, step, value, words, free, m
     const text = isFree ? free ?? "" : words(now);
     setRange(input, now ?? (low + high) / 2, text);
     input.classList.toggle("free", isFree);
-    if (isFree) input.style.setProperty("--part", "0%");
+    if (isFree) input.style.setProperty("--filled", "0%");
     fill(output, text);
     if (reset) reset.style.visibility = isFree ? "hidden" : "visible";
     buttons.forEach((button, i) => button.classList.toggle("on", !isFree && Math.abs(Object.values(marks)[i] - now) <= step / 2));

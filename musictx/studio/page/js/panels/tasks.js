@@ -18,19 +18,19 @@ import { count, list, stretchWords, trackName } from "../document/words.js";
  * @property {string} quantise  the grid of new notes; "": as the file
  */
 
-/** @typedef {{stretch: {begin: number, end: number} | null, tracks: number[] | null}} Scope */
+/** @typedef {{stretch: Stretch | null, tracks: number[] | null}} Scope  what a task works on; tracks null: all */
 
 export const TASKS = [
-  { name: "continue", label: "Continue", sized: true },
+  { name: "continue", label: "Continue", hasLength: true },
   { name: "replace", label: "Replace" },
   { name: "vary", label: "Vary" },
   { name: "accompany", label: "Accompany" },
   { name: "harmonise", label: "Harmonise" },
-  { name: "new", label: "New", sized: true },
+  { name: "new", label: "New", hasLength: true },
 ];
 
 /** @returns {Settings} */
-export const firstSettings = () => ({
+export const defaultSettings = () => ({
   task: "continue", bars: 4, keep: null, samples: 3, seed: null, model: null, controls: {}, temperature: null, key: "", quantise: "",
 });
 
@@ -46,7 +46,7 @@ export function modelFor(models, settings, piece) {
 
 const KINDS = { free: "this piece is played freely, or empty", beats: "this piece keeps to its beats", chorale: "this piece has four voices" };
 /** Explain why a model was chosen. @param {Model} model @param {Settings} settings @param {Piece} piece */
-export function whyModel(model, settings, piece) {
+export function explainModel(model, settings, piece) {
   if (model.name === settings.model) return "You chose it for this piece.";
   const kind = kindsOf(piece).find((each) => model.suits.includes(each));
   return kind ? `Suggested because ${KINDS[kind]}.` : "Suggested because it can do this.";
@@ -75,11 +75,8 @@ export function describe({ task, bars, keep }, piece, beats, { stretch, tracks }
     return impossible("There are no notes yet. Draw some, or begin with New.");
   }
   const changesSelection = task === "replace" || task === "vary";
-  if (changesSelection && stretch && piece.locked.size) {
-    const inside = notesIn(piece, stretch, new Set(tracks ?? []));
-    if (allLocked(piece, inside)) {
-      return impossible(`All notes of ${where}${inTracks} are locked. Unlock some of them with L, or select more.`);
-    }
+  if (changesSelection && stretch && allLocked(piece, notesIn(piece, stretch, new Set(tracks ?? [])))) {
+    return impossible(`All notes of ${where}${inTracks} are locked. Unlock some of them with L, or select more.`);
   }
   if (names && (changesSelection || task === "accompany") && ![...piece.notes.values()].some((note) => tracks.includes(note.track))) {
     if (task === "vary") return impossible(`There are no notes to vary in ${names}. Replace composes some there.`);
@@ -101,7 +98,7 @@ export function describe({ task, bars, keep }, piece, beats, { stretch, tracks }
   }
 }
 
-/** Does the task have a grid for new notes? @param {Settings} settings */
+/** Can the new notes of the task be quantised to a grid? @param {Settings} settings */
 export const hasGrid = (settings) => settings.task !== "harmonise" && settings.task !== "new";
 
 /** Return the request of a take. @param {Settings} settings @param {Piece} piece @param {Scope} scope @param {Model} model */
@@ -113,7 +110,7 @@ export function request(settings, piece, scope, model) {
   const sampling = { ...(settings.temperature !== null && { temperature: settings.temperature }), ...(settings.key && { key: settings.key }) };
   return {
     task: settings.task, model: model.name, begin, end, tracks: scope.tracks, samples: settings.samples, seed: settings.seed,
-    ...(task.sized && { bars: settings.bars }),
+    ...(task.hasLength && { bars: settings.bars }),
     ...(settings.quantise && hasGrid(settings) && { quantise: settings.quantise }),
     ...(settings.task === "vary" && { keep: settings.keep }),
     ...(Object.keys(controls).length && { controls }),

@@ -4,13 +4,12 @@ import * as edits from "../document/edits.js";
 import { extentOf, freeNotes, notesById, trackById } from "../document/notes.js";
 import { pitchWords } from "../document/spelling.js";
 import { count, noteWords, positionWords, stretchWords, trackName } from "../document/words.js";
+import { openQuantise, openTable } from "./dialogs.js";
 import { drawNote } from "./gestures.js";
-import { openQuantise } from "./quantise.js";
-import { openTable } from "./table.js";
 
 /** @param {App} app @returns {Command[]} */
 export function rollCommands(app) {
-  return [...walking(app), ...selecting(app), ...editing(app), ...looking(app)];
+  return [...cursorCommands(app), ...selectionCommands(app), ...editCommands(app), ...viewCommands(app)];
 }
 
 /** Return the note under the cursor. @param {App} app */
@@ -24,9 +23,9 @@ function sayCursor(app, { sound = false } = {}) {
   const note = noteAtCursor(app);
   app.roll.view.reveal(app.cursor.time, app.cursor.pitch);
   app.roll.invalidate();
-  if (!note) return app.say(`${pitchWords(app.cursor.pitch)}, ${positionWords(app.beats, app.cursor.time)}, empty`);
+  if (!note) return app.announce(`${pitchWords(app.cursor.pitch)}, ${positionWords(app.beats, app.cursor.time)}, empty`);
   const track = app.piece.tracks.length > 1 ? trackById(app.piece, note.track) : null;
-  app.say([
+  app.announce([
     noteWords(note, app.beats), track && trackName(track),
     app.selection.notes.has(note.id) && "selected", app.piece.locked.has(note.id) && "locked",
   ].filter(Boolean).join(", "));
@@ -34,77 +33,77 @@ function sayCursor(app, { sound = false } = {}) {
 }
 
 /** @param {App} app @returns {Command[]} */
-function walking(app) {
+function cursorCommands(app) {
   const group = "Moving in the roll";
   const go = (time, pitch, options) => {
-    app.point(time, pitch);
+    app.moveCursor(time, pitch);
     sayCursor(app, options);
   };
-  const hop = (direction) => {
+  const goToNote = (direction) => {
     const note = app.roll.index.next({ id: noteAtCursor(app)?.id, time: app.cursor.time }, direction);
     if (note) go(note.start, note.pitch, { sound: true });
-    else app.say(direction > 0 ? "last note" : "first note");
+    else app.announce(direction > 0 ? "last note" : "first note");
   };
-  const bar = (direction) => {
+  const barLine = (direction) => {
     const { begin, end } = app.beats.bar(app.cursor.time);
     if (direction > 0) return end;
     return begin < app.cursor.time - 1e-3 ? begin : app.beats.bar(Math.max(0, begin - 1e-2)).begin;
   };
   const semitones = (by) => go(app.cursor.time, app.cursor.pitch + by);
   return [
-    { keys: ["ArrowLeft", "ArrowRight"], group, what: "One step of the grid", run: ({ key }) => go(stepFromCursor(app, key === "ArrowLeft" ? -1 : 1)) },
-    { keys: ["ArrowUp", "ArrowDown"], group, what: "One semitone", run: ({ key }) => semitones(key === "ArrowUp" ? 1 : -1) },
-    { keys: ["Ctrl+ArrowLeft", "Ctrl+ArrowRight"], group, what: "To the previous, next note", run: ({ key }) => hop(key === "ArrowLeft" ? -1 : 1) },
-    { keys: ["Ctrl+ArrowUp", "Ctrl+ArrowDown"], group, what: "One octave", run: ({ key }) => semitones(key === "ArrowUp" ? 12 : -12) },
-    { keys: ["PageUp", "PageDown"], group, what: "One bar back, forward", run: ({ key }) => go(bar(key === "PageUp" ? -1 : 1)) },
-    { keys: ["Home", "End"], group, what: "Beginning, end of the piece", run: ({ key }) => go(key === "Home" ? 0 : app.end) },
-    { keys: ["C"], group, what: "Write a chord above the bars here", run: () => app.roll.above.write("chord", app.beats.floor(app.cursor.time, 1)) },
-    { keys: ["M"], group, what: "Write a section above the bars here", run: () => app.roll.above.write("section", app.beats.bar(app.cursor.time).begin) },
-    { keys: ["W"], group, what: "Write words under the notes: of the selected bars, or from here on", run: () => app.roll.above.words() },
-    { keys: ["P"], group, what: "Put the playhead at the cursor", run: () => { app.player.seek(app.cursor.time); app.say("playhead here"); } },
+    { keys: ["ArrowLeft", "ArrowRight"], group, description: "One step of the grid", run: ({ key }) => go(stepFromCursor(app, key === "ArrowLeft" ? -1 : 1)) },
+    { keys: ["ArrowUp", "ArrowDown"], group, description: "One semitone", run: ({ key }) => semitones(key === "ArrowUp" ? 1 : -1) },
+    { keys: ["Ctrl+ArrowLeft", "Ctrl+ArrowRight"], group, description: "To the previous, next note", run: ({ key }) => goToNote(key === "ArrowLeft" ? -1 : 1) },
+    { keys: ["Ctrl+ArrowUp", "Ctrl+ArrowDown"], group, description: "One octave", run: ({ key }) => semitones(key === "ArrowUp" ? 12 : -12) },
+    { keys: ["PageUp", "PageDown"], group, description: "One bar back, forward", run: ({ key }) => go(barLine(key === "PageUp" ? -1 : 1)) },
+    { keys: ["Home", "End"], group, description: "Beginning, end of the piece", run: ({ key }) => go(key === "Home" ? 0 : app.end) },
+    { keys: ["C"], group, description: "Write a chord above the bars here", run: () => app.roll.annotations.write("chord", app.beats.floor(app.cursor.time, 1)) },
+    { keys: ["M"], group, description: "Write a section above the bars here", run: () => app.roll.annotations.write("section", app.beats.bar(app.cursor.time).begin) },
+    { keys: ["W"], group, description: "Write words under the notes: of the selected bars, or from here on", run: () => app.roll.annotations.writeLyrics() },
+    { keys: ["P"], group, description: "Move the playhead to the cursor", run: () => { app.player.seek(app.cursor.time); app.announce("playhead here"); } },
   ];
 }
 
 /** @param {App} app @returns {Command[]} */
-function selecting(app) {
+function selectionCommands(app) {
   const group = "Selecting";
   const { selection } = app;
   let anchor = 0;
   const saySelection = () => {
     const { range, notes } = selection;
     const what = range ? `${stretchWords(app.beats, range.begin, range.end)}, ` : "";
-    app.say(`${what}${count(notes.size, "note")} selected`);
+    app.announce(`${what}${count(notes.size, "note")} selected`);
   };
   /** Move the cursor, and select the time between its first position and the new one. */
-  const stretch = (to) => {
+  const extendTo = (to) => {
     if (!selection.range) anchor = app.cursor.time;
-    app.point(to);
-    selection.pickRange(app.piece, { begin: Math.min(anchor, to), end: Math.max(anchor, to) });
+    app.moveCursor(to);
+    selection.selectRange(app.piece, { begin: Math.min(anchor, to), end: Math.max(anchor, to) });
     app.roll.view.reveal(to);
     app.roll.invalidate();
     saySelection();
   };
-  const bars = () => {
+  const selectBars = () => {
     const now = app.beats.bar(app.cursor.time);
     const { range } = selection;
     const grown = range && range.begin <= now.begin && range.end >= now.end ? app.beats.bar(range.end + 1e-3) : now;
-    selection.pickRange(app.piece, range ? { begin: Math.min(range.begin, now.begin), end: Math.max(range.end, grown.end) } : now);
+    selection.selectRange(app.piece, range ? { begin: Math.min(range.begin, now.begin), end: Math.max(range.end, grown.end) } : now);
     saySelection();
   };
   return [
     {
-      keys: ["Enter"], group, what: "Select the note under the cursor; draw one where there is none", run() {
+      keys: ["Enter"], group, description: "Select the note under the cursor; draw one where there is none", run() {
         const note = noteAtCursor(app);
-        if (note) selection.pickNotes([note.id]);
+        if (note) selection.selectNotes([note.id]);
         else drawNote(app, app.cursor.time, stepFromCursor(app, 1), app.cursor.pitch);
         sayCursor(app, { sound: true });
       },
     },
-    { keys: ["Shift+Enter"], group, what: "Add the note to the selection, or take it out", run: () => { const note = noteAtCursor(app); if (note) selection.pickNotes([note.id], "toggle"); saySelection(); } },
-    { keys: ["B"], group, what: "Select the bar; again: one bar more", run: bars },
-    { keys: ["Shift+ArrowLeft", "Shift+ArrowRight"], group, what: "Select a stretch of time", run: ({ key }) => stretch(stepFromCursor(app, key === "ArrowLeft" ? -1 : 1)) },
-    { keys: ["Ctrl+A"], group, what: "Select all notes", run: () => { const { tracks } = selection; selection.pickNotes([...app.piece.notes.values()].filter((note) => !tracks.size || tracks.has(note.track)).map((note) => note.id)); saySelection(); } },
-    { keys: ["Escape"], group, what: "Select nothing", run: () => { selection.drop(); app.say("nothing selected"); } },
+    { keys: ["Shift+Enter"], group, description: "Add the note to the selection, or remove it", run: () => { const note = noteAtCursor(app); if (note) selection.toggleNotes([note.id]); saySelection(); } },
+    { keys: ["B"], group, description: "Select the bar; again: one bar more", run: selectBars },
+    { keys: ["Shift+ArrowLeft", "Shift+ArrowRight"], group, description: "Select a stretch of time", run: ({ key }) => extendTo(stepFromCursor(app, key === "ArrowLeft" ? -1 : 1)) },
+    { keys: ["Ctrl+A"], group, description: "Select all notes", run: () => { const { tracks } = selection; selection.selectNotes([...app.piece.notes.values()].filter((note) => !tracks.size || tracks.has(note.track)).map((note) => note.id)); saySelection(); } },
+    { keys: ["Escape"], group, description: "Select nothing", run: () => { selection.deselect(); app.announce("nothing selected"); } },
   ];
 }
 
@@ -117,49 +116,49 @@ export const selectedEdits = (app) => {
   /** Apply an edit to the selected notes that are not locked, and announce it. */
   const apply = (edit) => {
     const notes = freeNotes(app.piece, selection.notes);
-    if (!notes.length) return app.say(selection.notes.size ? "these notes are locked" : "nothing selected");
+    if (!notes.length) return app.announce(selection.notes.size ? "these notes are locked" : "nothing selected");
     const operation = edit(notes);
     app.change(operation);
-    if (operation) app.say(operation.label);
+    if (operation) app.announce(operation.label);
     return operation;
   };
   /** Move the cursor after notes, where the next paste goes; return their end. */
   const pointAfter = (notes) => {
     const { end } = extentOf(notes);
-    app.point(app.beats.snap(end, app.settings.division));
+    app.moveCursor(app.beats.snap(end, app.settings.division));
     return end;
   };
   return {
     apply,
-    erase: () => apply(edits.erase),
-    quantise: () => apply((notes) => edits.quantise(notes, app.beats, app.settings.division, app.settings.quantise)),
-    louder: (by) => apply((notes) => edits.louder(notes, by)),
-    lock() {
+    deleteNotes: () => apply(edits.deleteNotes),
+    quantise: () => apply((notes) => edits.quantiseNotes(notes, app.beats, app.settings.division, app.settings.quantise)),
+    changeVelocity: (by) => apply((notes) => edits.changeVelocity(notes, by)),
+    toggleLock() {
       const operation = edits.toggleLock(app.piece, [...selection.notes]);
       app.change(operation);
-      app.say(operation?.label ?? "nothing selected");
+      app.announce(operation?.label ?? "nothing selected");
     },
     copy() {
       const notes = notesById(app.piece, selection.notes);
       if (!notes.length) return;
-      clipboard = edits.clip(notes);
+      clipboard = edits.copyNotes(notes);
       pointAfter(notes);
-      app.say(`${count(notes.length, "note")} copied`);
+      app.announce(`${count(notes.length, "note")} copied`);
     },
     paste() {
-      const operation = edits.paste(app.piece, clipboard, app.cursor.time);
-      if (!operation) return app.say("nothing was copied");
+      const operation = edits.pasteNotes(app.piece, clipboard, app.cursor.time);
+      if (!operation) return app.announce("nothing was copied");
       app.change(operation);
-      selection.pickNotes(operation.add.map((note) => note.id));
+      selection.selectNotes(operation.add.map((note) => note.id));
       app.roll.view.reveal(pointAfter(operation.add));
       app.roll.invalidate();
-      app.say(operation.label);
+      app.announce(operation.label);
     },
   };
 };
 
 /** @param {App} app @returns {Command[]} */
-function editing(app) {
+function editCommands(app) {
   const group = "Editing the selected notes";
   const actions = selectedEdits(app);
   const { apply } = actions;
@@ -168,36 +167,36 @@ function editing(app) {
     const { division } = app.settings;
     const operation = apply((notes) => {
       const { begin } = extentOf(notes);
-      return edits.move(notes, steps ? app.beats.step(begin, division, steps) - begin : 0, semitones);
+      return edits.moveNotes(notes, steps ? app.beats.step(begin, division, steps) - begin : 0, semitones);
     });
     const first = operation?.change?.[0];
     if (!first) return;
-    app.point(first.start, first.pitch);
+    app.moveCursor(first.start, first.pitch);
     sayCursor(app, { sound: Boolean(semitones) });
   };
   const lengthen = (steps) => apply((notes) => {
     const { end } = extentOf(notes);
-    return edits.resize(notes, "end", app.beats.step(end, app.settings.division, steps) - end);
+    return edits.resizeNotes(notes, "end", app.beats.step(end, app.settings.division, steps) - end);
   });
   return [
-    { keys: ["Alt+ArrowLeft", "Alt+ArrowRight"], group, what: "Move by one step of the grid", run: ({ key }) => move(key === "ArrowLeft" ? -1 : 1, 0) },
-    { keys: ["Alt+ArrowUp", "Alt+ArrowDown"], group, what: "Move by a semitone", run: ({ key }) => move(0, key === "ArrowUp" ? 1 : -1) },
-    { keys: ["Alt+Shift+ArrowUp", "Alt+Shift+ArrowDown"], group, what: "Move by an octave", run: ({ key }) => move(0, key === "ArrowUp" ? 12 : -12) },
-    { keys: ["Alt+Shift+ArrowLeft", "Alt+Shift+ArrowRight"], group, what: "Shorter, longer by one step", run: ({ key }) => lengthen(key === "ArrowLeft" ? -1 : 1) },
-    { keys: ["<", ">"], group, what: "Louder (opening hairpin), softer", run: ({ key }) => actions.louder(key === "<" ? 8 : -8) },
-    { keys: ["Q"], group, what: "Quantise the starts to the grid", run: actions.quantise },
-    { keys: ["Shift+Q"], group, what: "Quantise: how strictly, with swing, lengths too", run: () => openQuantise(app, actions.quantise) },
-    { keys: ["L"], group, what: "Lock or unlock: no task changes locked notes", run: actions.lock },
-    { keys: ["Delete", "Backspace"], group, what: "Delete", run: actions.erase },
-    { keys: ["Ctrl+C", "Ctrl+X"], group, what: "Copy, cut", run: ({ key }) => { actions.copy(); if (key.toLowerCase() === "x") actions.erase(); } },
-    { keys: ["Ctrl+V"], group, what: "Paste at the cursor", run: actions.paste },
-    { keys: ["Ctrl+D"], group, what: "Repeat right after", run: () => { actions.copy(); actions.paste(); } },
+    { keys: ["Alt+ArrowLeft", "Alt+ArrowRight"], group, description: "Move by one step of the grid", run: ({ key }) => move(key === "ArrowLeft" ? -1 : 1, 0) },
+    { keys: ["Alt+ArrowUp", "Alt+ArrowDown"], group, description: "Move by a semitone", run: ({ key }) => move(0, key === "ArrowUp" ? 1 : -1) },
+    { keys: ["Alt+Shift+ArrowUp", "Alt+Shift+ArrowDown"], group, description: "Move by an octave", run: ({ key }) => move(0, key === "ArrowUp" ? 12 : -12) },
+    { keys: ["Alt+Shift+ArrowLeft", "Alt+Shift+ArrowRight"], group, description: "Shorter, longer by one step", run: ({ key }) => lengthen(key === "ArrowLeft" ? -1 : 1) },
+    { keys: ["<", ">"], group, description: "Louder (opening hairpin), softer", run: ({ key }) => actions.changeVelocity(key === "<" ? 8 : -8) },
+    { keys: ["Q"], group, description: "Quantise the starts to the grid", run: actions.quantise },
+    { keys: ["Shift+Q"], group, description: "Quantise: how strictly, with swing, lengths too", run: () => openQuantise(app, actions.quantise) },
+    { keys: ["L"], group, description: "Lock or unlock: no task changes locked notes", run: actions.toggleLock },
+    { keys: ["Delete", "Backspace"], group, description: "Delete", run: actions.deleteNotes },
+    { keys: ["Ctrl+C", "Ctrl+X"], group, description: "Copy, cut", run: ({ key }) => { actions.copy(); if (key.toLowerCase() === "x") actions.deleteNotes(); } },
+    { keys: ["Ctrl+V"], group, description: "Paste at the cursor", run: actions.paste },
+    { keys: ["Ctrl+D"], group, description: "Repeat right after", run: () => { actions.copy(); actions.paste(); } },
   ];
 }
 
 /** @param {App} app @returns {Command[]} */
-function looking(app) {
-  const group = "Looking";
+function viewCommands(app) {
+  const group = "View";
   const zoom = (factor) => {
     const { view } = app.roll;
     const x = view.x(app.cursor.time);
@@ -208,14 +207,14 @@ function looking(app) {
     app.roll.invalidate();
   };
   return [
-    { keys: ["+", "="], group, what: "Zoom in (time)", run: () => zoom(1.25) },
-    { keys: ["-"], group, what: "Zoom out", run: () => zoom(0.8) },
-    { keys: ["Alt++", "Alt+=", "Alt+-"], group, what: "Zoom in, out (pitch)", run: ({ key }) => zoomPitch(key === "-" ? 0.87 : 1.15) },
-    { keys: ["0"], group, what: "See the piece from its beginning", run: () => app.roll.fit() },
-    { keys: ["F"], group, what: "Zoom to fit what is selected, or the whole piece", run: () => app.roll.fitAll() },
-    { keys: ["K"], group, what: "Shade what is not in the scale of the key, or the black keys", run: () => { app.set({ scale: !app.settings.scale }); app.say(app.settings.scale ? "scale of the key" : "black keys"); } },
-    { keys: ["D"], group, what: "Draw, or select", run: () => app.set({ tool: app.settings.tool === "draw" ? "select" : "draw" }) },
-    { keys: ["E"], group, what: "The lane of velocities, pedals and controllers", run: () => app.roll.lane.toggle() },
-    { keys: ["N"], group, what: "The notes as a table", run: () => openTable(app) },
+    { keys: ["+", "="], group, description: "Zoom in (time)", run: () => zoom(1.25) },
+    { keys: ["-"], group, description: "Zoom out", run: () => zoom(0.8) },
+    { keys: ["Alt++", "Alt+=", "Alt+-"], group, description: "Zoom in, out (pitch)", run: ({ key }) => zoomPitch(key === "-" ? 0.87 : 1.15) },
+    { keys: ["0"], group, description: "See the piece from its beginning", run: () => app.roll.fit() },
+    { keys: ["F"], group, description: "Zoom to fit what is selected, or the whole piece", run: () => app.roll.fitSelection() },
+    { keys: ["K"], group, description: "Shade what is not in the scale of the key, or the black keys", run: () => { app.changeSettings({ scale: !app.settings.scale }); app.announce(app.settings.scale ? "scale of the key" : "black keys"); } },
+    { keys: ["D"], group, description: "Draw, or select", run: () => app.changeSettings({ tool: app.settings.tool === "draw" ? "select" : "draw" }) },
+    { keys: ["E"], group, description: "The lane of velocities, pedals and controllers", run: () => app.roll.lane.toggle() },
+    { keys: ["N"], group, description: "The notes as a table", run: () => openTable(app) },
   ];
 }

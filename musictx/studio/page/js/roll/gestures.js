@@ -1,23 +1,23 @@
 /**
  * Gestures of dragging in the roll: notes, their ends, a new note, a rubber band.
  *
- * A gesture may have move(point, event), click() if the pointer did not move, else end(); only these two change the piece.
- * What it shows meanwhile, in roll.dragged or roll.band, is cleared before them by pointer.js, which also cancels gestures.
+ * A gesture is an object with methods that pointer.js calls: move(point, event); at the end click() if the pointer did not move,
+ * else end(). Only these two change the piece. pointer.js first clears what the gesture shows, in roll.dragged and roll.band.
  */
 
-import { limitMove, draw, move, resize } from "../document/edits.js";
+import { moveNotes, resizeNotes } from "../document/edits.js";
 import { count } from "../document/words.js";
 
 /** @typedef {{x: number, y: number}} Point */
 
 const VELOCITY = 80; // of notes that are drawn
 
-/** Return by how many seconds to move a time so that it meets the grid; with Alt, exactly `by`. */
-function snapMove(app, time, by, event) {
+/** Return by how many seconds to move a time so that it is on the grid; with Alt, `by` itself. */
+function snappedMove(app, time, by, event) {
   return event.altKey ? by : app.beats.snap(time + by, app.settings.division) - time;
 }
 
-/** Return the end of a note drawn by a click: as long as the note before, at least a grid step. @param {App} app */
+/** Return the end of a note that is drawn by a click: it is as long as the last one, at least a grid step. @param {App} app */
 function defaultEnd(app, start) {
   const { division } = app.settings;
   return Math.max(app.beats.step(start, division, 1), app.beats.snap(start + app.lastLength, division));
@@ -26,16 +26,16 @@ function defaultEnd(app, start) {
 /** Add a note to the input track, and select it. @param {App} app */
 export function drawNote(app, start, end, pitch) {
   if (!app.inputTrack) return;
-  const operation = draw(app.piece, { start, end, pitch, velocity: VELOCITY, track: app.inputTrack.id });
-  app.change(operation);
-  app.selection.pickNotes([operation.add[0].id]);
+  const id = app.piece.next_id;
+  app.change({ label: "1 note drawn", add: [{ id, start, end, pitch, velocity: VELOCITY, track: app.inputTrack.id }] });
+  app.selection.selectNotes([id]);
 }
 
 /**
  * Move notes, or their starts or ends. @param {App} app @param {Roll} roll @param {Point} from
  * @param {Note[]} notes @param {Note} held @param {"body" | "start" | "end"} part
  */
-export function drag(app, roll, from, notes, held, part) {
+export function dragNotes(app, roll, from, notes, held, part) {
   let operation = null;
   let pitch = held.pitch;
   return {
@@ -44,13 +44,11 @@ export function drag(app, roll, from, notes, held, part) {
       const by = (at.x - from.x) / view.scale;
       if (part === "body") {
         const semitones = Math.round((from.y - at.y) / view.row);
-        const to = limitMove(notes, snapMove(app, held.start, by, event), semitones);
-        operation = move(notes, to.seconds, to.semitones);
-        if (held.pitch + to.semitones !== pitch) {
-          pitch = held.pitch + to.semitones;
-          app.player.audition(pitch, held.velocity, held.track);
-        }
-      } else operation = resize(notes, part, snapMove(app, held[part], by, event));
+        operation = moveNotes(notes, snappedMove(app, held.start, by, event), semitones);
+        const now = operation?.change.find((note) => note.id === held.id) ?? held;
+        if (now.pitch !== pitch) app.player.audition(now.pitch, now.velocity, now.track);
+        pitch = now.pitch;
+      } else operation = resizeNotes(notes, part, snappedMove(app, held[part], by, event));
       const first = !roll.dragged.length;
       // The held note comes first, because the roll labels the first note.
       roll.dragged = [...(operation?.change ?? notes)].sort((a, b) => Number(b.id === held.id) - Number(a.id === held.id));
@@ -59,14 +57,14 @@ export function drag(app, roll, from, notes, held, part) {
     end() {
       app.change(operation);
       const now = operation && app.piece.notes.get(held.id);
-      if (now && part === "body") app.point(now.start, pitch);
+      if (now && part === "body") app.moveCursor(now.start, now.pitch);
       else if (now) app.lastLength = now.end - now.start;
     },
   };
 }
 
 /** Draw a note from where the pointer goes down to where it is lifted. @param {App} app @param {Roll} roll @param {Point} from */
-export function stroke(app, roll, from) {
+export function drawGesture(app, roll, from) {
   const { division } = app.settings;
   const start = app.beats.floor(roll.view.time(from.x), division);
   const pitch = roll.view.pitch(from.y);
@@ -76,7 +74,7 @@ export function stroke(app, roll, from) {
   roll.dragged = [note()];
   app.player.audition(pitch, VELOCITY, track);
   roll.invalidate("over");
-  const keep = () => drawNote(app, start, end, pitch);
+  const add = () => drawNote(app, start, end, pitch);
   return {
     move(at, event) {
       const time = roll.view.time(at.x);
@@ -84,30 +82,30 @@ export function stroke(app, roll, from) {
       end = Math.max(least, event.altKey ? time : app.beats.snap(time, division));
       roll.dragged = [note()];
     },
-    click: keep,
+    click: add,
     end() {
       app.lastLength = end - start;
-      keep();
+      add();
     },
   };
 }
 
 /** Select the notes in a rectangle. @param {App} app @param {Roll} roll @param {Point} from @param {"set" | "add"} how */
-export function band(app, roll, from, how) {
+export function rubberBand(app, roll, from, how) {
   const before = how === "add" ? [...app.selection.notes] : [];
   const { tracks } = app.selection;
   // The corner is kept as time and pitch, because the view may scroll.
   const time = roll.view.time(from.x);
-  const tone = roll.view.top - from.y / roll.view.row;
+  const pitch = roll.view.top - from.y / roll.view.row; // with a fraction
   return {
     move(at) {
       const { view } = roll;
       if (at.x > view.width - 12) view.pan(10, 0);
       if (at.x < 12) view.pan(-10, 0);
-      roll.band = { x1: view.x(time), y1: (view.top - tone) * view.row, x2: at.x, y2: at.y };
+      roll.band = { x1: view.x(time), y1: (view.top - pitch) * view.row, x2: at.x, y2: at.y };
       const inside = roll.index.inside(view, roll.band).filter((note) => !tracks.size || tracks.has(note.track));
-      app.selection.pickNotes([...before, ...inside.map((note) => note.id)]);
+      app.selection.selectNotes([...before, ...inside.map((note) => note.id)]);
     },
-    end: () => app.say(`${count(app.selection.notes.size, "note")} selected`),
+    end: () => app.announce(`${count(app.selection.notes.size, "note")} selected`),
   };
 }

@@ -1,11 +1,10 @@
 /** The overview: the whole piece in a strip, which is the roll's scroll bar. */
 
-import { contextOf } from "../core/canvas.js";
-import { onDrag } from "../core/drag.js";
+import { contextOf, Pixels } from "../core/canvas.js";
+import { onDrag } from "../core/dom.js";
 import { clamp } from "../core/numbers.js";
-import { extentOf } from "../document/notes.js";
+import { extentOf, notesOf } from "../document/notes.js";
 import { ramp } from "./colours.js";
-import { Pixels } from "./pixels.js";
 
 export class Overview {
   /** Must the notes be drawn again? */
@@ -20,11 +19,11 @@ export class Overview {
     onDrag(this.canvas, (event) => {
       const { view } = roll;
       const at = this.#time(event);
-      const grip = at >= view.left && at <= view.right ? at - view.left : (view.right - view.left) / 2;
+      const offset = at >= view.left && at <= view.right ? at - view.left : (view.right - view.left) / 2;
       const scroll = (now) => {
-        view.left = this.#time(now) - grip;
+        view.left = this.#time(now) - offset;
         view.bound();
-        roll.wander();
+        roll.stopFollowing();
       };
       scroll(event);
       return { move: scroll };
@@ -40,7 +39,7 @@ export class Overview {
     const { clientWidth: width, clientHeight: height } = this.canvas;
     const key = `${width} ${view.length}`;
     if (this.stale || key !== this.#key) {
-      drawPiece(this.#pixels.begin(width, height), app.piece, view.length, width, height, colours.dark);
+      this.#drawNotes(width, height);
       this.stale = false;
       this.#key = key;
     }
@@ -58,7 +57,7 @@ export class Overview {
       ctx.fillRect((range.begin / view.length) * width, 0, ((range.end - range.begin) / view.length) * width, height);
       ctx.globalAlpha = 1;
     }
-    this.#pixels.show(ctx);
+    this.#pixels.paint(ctx);
     const shown = app.ghost;
     if (shown) {
       ctx.fillStyle = colours.gold;
@@ -69,22 +68,20 @@ export class Overview {
     ctx.lineWidth = 1;
     ctx.strokeRect(left + 0.5, 0.5, wide - 1, height - 1);
   }
-}
 
-/**
- * Draw all notes as thin lines.
- * @param {Pixels} pixels @param {Piece} piece
- */
-function drawPiece(pixels, piece, length, width, height, dark) {
-  const { low, high } = extentOf(piece.notes.values()) ?? { low: 127, high: 0 };
-  const scale = width / length;
-  const step = (height - 8) / Math.max(24, high - low + 1);
-  piece.tracks.forEach((track, i) => {
-    pixels.ink(ramp(track, i, dark)[9]);
-    for (const note of piece.notes.values()) {
-      if (note.track !== track.id) continue;
-      const across = Math.max(1, (note.end - note.start) * scale);
-      pixels.fillRect(note.start * scale, 4 + (high - note.pitch) * step, across, clamp(step, 1, 3));
-    }
-  });
+  /** Draw all notes as thin lines. */
+  #drawNotes(width, height) {
+    const { app: { piece }, view, colours } = this.roll;
+    const pixels = this.#pixels.begin(width, height);
+    const { low, high } = extentOf(piece.notes.values()) ?? { low: 127, high: 0 };
+    const scale = width / view.length;
+    const row = (height - 8) / Math.max(24, high - low + 1);
+    piece.tracks.forEach((track, i) => {
+      pixels.setColour(ramp(track, i, colours.dark)[9]);
+      for (const note of notesOf(piece, track.id)) {
+        const length = Math.max(1, (note.end - note.start) * scale);
+        pixels.fillRect(note.start * scale, 4 + (high - note.pitch) * row, length, clamp(row, 1, 3));
+      }
+    });
+  }
 }

@@ -1,18 +1,18 @@
 /** Mouse, pen and touch on the roll, its ruler and its keyboard. */
 
-import { onDrag } from "../core/drag.js";
-import { erase } from "../document/edits.js";
+import { onDrag } from "../core/dom.js";
+import { deleteNotes } from "../document/edits.js";
 import { freeNotes } from "../document/notes.js";
 import { stretchWords, count } from "../document/words.js";
-import { band, drag, stroke } from "./gestures.js";
+import { dragNotes, drawGesture, rubberBand } from "./gestures.js";
 
-const SLOP = 4; // pixels that a click may move
-const FINGER = 8; // pixels by which a finger may miss a note
-const HOLD = 420; // milliseconds of a long press, which starts a rubber band
+const CLICK_SLOP = 4; // pixels by which the pointer may move during a click
+const TOUCH_SLOP = 8; // pixels by which a finger may miss a note
+const LONG_PRESS = 420; // milliseconds; it starts a rubber band
 
 /** @param {App} app @param {Roll} roll */
 export function mountPointer(app, roll) {
-  mountStage(app, roll);
+  mountCanvas(app, roll);
   mountRuler(app, roll);
   mountKeyboard(app, roll);
   for (const element of [roll.element, roll.canvases.keys, roll.canvases.ruler]) {
@@ -30,14 +30,14 @@ function wheel(roll, event) {
   else if (event.altKey) view.zoomPitch(factor, event.offsetY);
   else if (event.shiftKey) view.pan((event.deltaY || event.deltaX) * unit, 0);
   else view.pan(event.deltaX * unit, event.deltaY * unit);
-  roll.wander();
+  roll.stopFollowing();
 }
 
-function mountStage(app, roll) {
+function mountCanvas(app, roll) {
   const { element } = roll;
   /** Touches by pointer id. @type {Map<number, {x: number, y: number}>} */
   const fingers = new Map();
-  let gesture = null;
+  let gesture = /** @type {any} */ (null);
   let hold;
   const point = (event) => ({ x: event.offsetX, y: event.offsetY });
   /** End the gesture; it finishes by `last`, else it is cancelled. @param {"click" | "end"} [last] */
@@ -70,16 +70,16 @@ function mountStage(app, roll) {
     gesture = { from: at, ...startGesture(app, roll, at, event, touch) };
     if (touch && gesture.pans) {
       hold = setTimeout(() => {
-        gesture = { from: at, ...band(app, roll, at, "set") };
+        gesture = { from: at, ...rubberBand(app, roll, at, "set") };
         navigator.vibrate?.(12);
-      }, HOLD);
+      }, LONG_PRESS);
     }
   });
   element.addEventListener("pointermove", (event) => {
     const at = point(event);
     if (fingers.has(event.pointerId)) fingers.set(event.pointerId, at);
     if (!gesture) return hover(app, roll, at);
-    if (gesture.from && !gesture.moved && Math.hypot(at.x - gesture.from.x, at.y - gesture.from.y) < SLOP) return;
+    if (gesture.from && !gesture.moved && Math.hypot(at.x - gesture.from.x, at.y - gesture.from.y) < CLICK_SLOP) return;
     if (!gesture.moved) clearTimeout(hold);
     gesture.moved = true;
     gesture.move?.(at, event);
@@ -97,7 +97,7 @@ function mountStage(app, roll) {
   element.addEventListener("dblclick", (event) => {
     const at = point(event);
     if (app.settings.tool !== "select" || roll.index.hit(roll.view, at.x, at.y)) return;
-    gesture = stroke(app, roll, at);
+    gesture = drawGesture(app, roll, at);
     stop("click");
   });
   element.addEventListener("contextmenu", (event) => event.preventDefault());
@@ -108,31 +108,31 @@ function startGesture(app, roll, at, event, touch) {
   const { view, index } = roll;
   const { selection, settings } = app;
   if (event.button === 1) return pan(roll, at);
-  const hit = index.hit(view, at.x, at.y, touch ? FINGER : 0, (note) => selection.notes.has(note.id));
-  const more = event.shiftKey || event.ctrlKey || event.metaKey;
-  app.point(app.beats.floor(view.time(at.x), settings.division), view.pitch(at.y));
+  const hit = index.hit(view, at.x, at.y, touch ? TOUCH_SLOP : 0, (note) => selection.notes.has(note.id));
+  const adds = event.shiftKey || event.ctrlKey || event.metaKey;
+  app.moveCursor(app.beats.floor(view.time(at.x), settings.division), view.pitch(at.y));
   if (hit) {
     const { note, part } = hit;
-    if (more) return { click: () => selection.pickNotes([note.id], "toggle") };
-    const fresh = !selection.notes.has(note.id);
-    if (fresh) selection.pickNotes([note.id]);
+    if (adds) return { click: () => selection.toggleNotes([note.id]) };
+    const isNew = !selection.notes.has(note.id);
+    if (isNew) selection.selectNotes([note.id]);
     app.player.audition(note.pitch, note.velocity, note.track);
-    app.point(note.start, note.pitch);
+    app.moveCursor(note.start, note.pitch);
     const notes = freeNotes(app.piece, selection.notes);
-    const click = () => fresh || selection.pickNotes([note.id]);
-    if (!notes.length) return { click, end: () => app.done("Locked notes stay where they are. Unlock them with L.") };
-    if (touch && settings.tool === "select" && fresh) return { ...pan(roll, at), click };
-    return { ...drag(app, roll, at, notes, note, part), click };
+    const click = () => isNew || selection.selectNotes([note.id]);
+    if (!notes.length) return { click, end: () => app.notify("Locked notes stay where they are. Unlock them with L.") };
+    if (touch && settings.tool === "select" && isNew) return { ...pan(roll, at), click };
+    return { ...dragNotes(app, roll, at, notes, note, part), click };
   }
-  if (settings.tool === "draw") return stroke(app, roll, at);
-  if (touch) return { ...pan(roll, at), click: () => selection.drop() };
-  return { ...band(app, roll, at, more ? "add" : "set"), click: () => !more && selection.drop() };
+  if (settings.tool === "draw") return drawGesture(app, roll, at);
+  if (touch) return { ...pan(roll, at), click: () => selection.deselect() };
+  return { ...rubberBand(app, roll, at, adds ? "add" : "set"), click: () => !adds && selection.deselect() };
 }
 
 /** With the tool "draw", delete the note under the right mouse button. */
 function eraseAt(app, roll, at) {
   const hit = app.settings.tool === "draw" && roll.index.hit(roll.view, at.x, at.y);
-  if (hit) app.change(erase(freeNotes(app.piece, [hit.note.id])));
+  if (hit) app.change(deleteNotes(freeNotes(app.piece, [hit.note.id])));
 }
 
 /** Scroll with the pointer. */
@@ -142,7 +142,7 @@ function pan(roll, from) {
     pans: true,
     move(at) {
       roll.view.pan(last.x - at.x, last.y - at.y);
-      roll.wander();
+      roll.stopFollowing();
       last = at;
     },
   };
@@ -150,19 +150,19 @@ function pan(roll, from) {
 
 /** Scroll and zoom with two fingers; the music under them stays there. */
 function pinch(roll, fingers) {
-  const shape = () => {
+  const measure = () => {
     const [a, b] = [...fingers.values()];
     return { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2, wide: Math.abs(a.x - b.x), tall: Math.abs(a.y - b.y) };
   };
-  let last = shape();
+  let last = measure();
   return {
     pans: true,
     move() {
       if (fingers.size < 2) return;
-      const now = shape();
+      const now = measure();
       const { view } = roll;
       view.pan(last.x - now.x, last.y - now.y);
-      roll.wander();
+      roll.stopFollowing();
       if (last.wide > 40 && now.wide > 40) view.zoomTime(now.wide / last.wide, now.x);
       if (last.tall > 60 && now.tall > 60) view.zoomPitch(now.tall / last.tall, now.y);
       last = now;
@@ -172,8 +172,8 @@ function pinch(roll, fingers) {
 
 function hover(app, roll, at) {
   const hit = roll.index.hit(roll.view, at.x, at.y);
-  const edge = hit && hit.part !== "body" ? "ew-resize" : hit ? "grab" : "";
-  roll.element.style.cursor = edge || (app.settings.tool === "draw" ? "crosshair" : "default");
+  if (hit) roll.element.style.cursor = hit.part === "body" ? "grab" : "ew-resize";
+  else roll.element.style.cursor = app.settings.tool === "draw" ? "crosshair" : "default";
   hoverPitch(roll, roll.view.pitch(at.y));
 }
 
@@ -192,13 +192,13 @@ function mountRuler(app, roll) {
     const select = ({ offsetX, altKey }) => {
       const time = Math.max(0, view.time(offsetX));
       const stretch = altKey ? { begin: Math.min(anchor, time), end: Math.max(anchor, time) } : app.beats.bars(anchor, time);
-      app.selection.pickRange(app.piece, stretch);
+      app.selection.selectRange(app.piece, stretch);
       roll.invalidate();
     };
     if (selects) select(event);
     return {
       move(event) {
-        selects ||= Math.abs(event.offsetX - from) >= SLOP;
+        selects ||= Math.abs(event.offsetX - from) >= CLICK_SLOP;
         if (!selects) return;
         if (event.offsetX > view.width - 20) view.pan(12, 0);
         if (event.offsetX < 20) view.pan(-12, 0);
@@ -209,14 +209,14 @@ function mountRuler(app, roll) {
         if (!selects) {
           const time = app.beats.snap(anchor, app.settings.division);
           app.player.seek(time);
-          app.point(time); // a paste goes to the playhead
-        } else if (range) app.say(`${stretchWords(app.beats, range.begin, range.end)} selected, ${count(notes.size, "note")}`);
+          app.moveCursor(time); // a paste goes to the playhead
+        } else if (range) app.announce(`${stretchWords(app.beats, range.begin, range.end)} selected, ${count(notes.size, "note")}`);
         roll.invalidate();
       },
     };
   });
   ruler.addEventListener("dblclick", (event) => {
-    app.selection.pickRange(app.piece, app.beats.bar(roll.view.time(event.offsetX)));
+    app.selection.selectRange(app.piece, app.beats.bar(roll.view.time(event.offsetX)));
   });
 }
 

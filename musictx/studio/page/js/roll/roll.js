@@ -1,25 +1,23 @@
 /** The piano roll: its canvases and view, and when to redraw them. */
 
-import { contextOf } from "../core/canvas.js";
+import { contextOf, Pixels } from "../core/canvas.js";
+import { isAudible } from "../document/mixer.js";
 import { extentOf } from "../document/notes.js";
-import { frontier } from "../document/takes.js";
+import { composedUntil } from "../document/takes.js";
 import { pitchLabel } from "../document/spelling.js";
 import { count } from "../document/words.js";
-import { Above } from "./above.js";
+import { Annotations } from "./annotations.js";
 import { palette, ramp, trackColour } from "./colours.js";
-import { drawGrid } from "./grid.js";
-import { NoteIndex } from "./index.js";
+import { drawGrid, drawKeys, drawRuler } from "./grid.js";
+import { NoteIndex } from "./note_index.js";
 import { Lane } from "./lane.js";
-import { drawKeys, drawRuler } from "./margins.js";
-import { drawNotes } from "./notes.js";
-import * as over from "./overlay.js";
+import * as notes from "./notes.js";
 import { Overview } from "./overview.js";
-import { Pixels } from "./pixels.js";
 import { mountPointer } from "./pointer.js";
 import { View } from "./view.js";
 
-const NOTHING = "Nothing here yet. Draw with the pencil, record what you play, or ask for something new.";
-const CHORDS = "Chords without notes. Accompany composes tracks to them.";
+const EMPTY_PIECE = "Nothing here yet. Draw with the pencil, record what you play, or ask for something new.";
+const ONLY_CHORDS = "Chords without notes. Accompany composes tracks to them.";
 
 export class Roll {
   view = new View();
@@ -37,17 +35,19 @@ export class Roll {
   #stale = { back: false, over: false };
   #frame = 0;
   #following = true;
+  /** Is there a gesture? Then the view does not follow the playhead. */
+  busy = false;
 
   /** @param {App} app @param {HTMLElement} frame */
   constructor(app, frame) {
     this.app = app;
     const find = (selector) => /** @type {any} */ (frame.querySelector(selector));
     this.canvases = Object.fromEntries(["ruler", "keys", "back", "over"].map((name) => [name, find(`canvas.${name}`)]));
-    this.marks = Object.fromEntries(["range", "playhead", "band", "cursor"].map((name) => [name, [...frame.querySelectorAll(`.marks .${name}`)]]));
+    this.marks = Object.fromEntries(["range", "playhead", "band", "cursor"].map((name) => [name, /** @type {HTMLElement[]} */ ([...frame.querySelectorAll(`.marks .${name}`)])]));
     this.element = find("#roll");
     this.empty = find(".empty-roll");
     this.overview = new Overview(this, find("canvas.overview"));
-    this.above = new Above(this, find("canvas.above"));
+    this.annotations = new Annotations(this, find("canvas.annotations"));
     this.lane = new Lane(this, find("canvas.lane"), find(".corner.lane"));
     mountPointer(app, this);
     this.#listen();
@@ -62,7 +62,7 @@ export class Roll {
       this.index = new NoteIndex(piece.notes.values());
       this.#measure();
       this.overview.stale = true;
-      this.empty.textContent = piece.chords.length ? CHORDS : NOTHING;
+      this.empty.textContent = piece.chords.length ? ONLY_CHORDS : EMPTY_PIECE;
       this.element.setAttribute("aria-label", `Piano roll of ${piece.name}, ${count(piece.notes.size, "note")}`);
       this.invalidate();
     });
@@ -72,10 +72,9 @@ export class Roll {
       this.#resize();
       this.fit();
       const first = this.index.notes[0];
-      app.point(first?.start ?? 0, first?.pitch ?? 60);
+      app.moveCursor(first?.start ?? 0, first?.pitch ?? 60);
       this.focus();
     });
-    app.on("selection", () => this.invalidate());
     app.on("shown", (shown) => {
       this.#measure();
       this.invalidate();
@@ -88,9 +87,10 @@ export class Roll {
       this.invalidate();
     });
     app.takes.on("notes", ({ take, proposal }) => {
-      if (take === app.proposal?.take && proposal === app.proposal.proposal) this.#growing(take, proposal);
+      if (take === app.shownProposal?.take && proposal === app.shownProposal.proposal) this.#followComposing(take, proposal);
       this.invalidate("over");
     });
+    app.on("selection", () => this.invalidate());
     app.on("play", () => {
       this.#following = true;
       this.invalidate("over");
@@ -104,7 +104,7 @@ export class Roll {
     this.element.focus({ preventScroll: true });
   }
 
-  /** Redraw a layer at the next frame; the back layer redraws all. @param {"back" | "over"} [layer] */
+  /** Redraw a layer at the next frame; with "back" everything is redrawn. @param {"back" | "over"} [layer] */
   invalidate(layer = "back") {
     this.#stale[layer] = true;
     this.#frame ||= requestAnimationFrame(() => this.#draw());
@@ -125,11 +125,11 @@ export class Roll {
   }
 
   /** Show the whole selection, or the whole piece. */
-  fitAll() {
+  fitSelection() {
     const { app } = this;
     const stretch = app.selection.scope(app.piece).stretch ?? { begin: 0, end: app.beats.bars(0, Math.max(app.end, app.beats.time(4))).end };
     this.#fit(stretch, this.index.between(stretch.begin, stretch.end));
-    this.wander();
+    this.stopFollowing();
   }
 
   /** Zoom in time; what is at x stays there. @param {number} factor */
@@ -155,10 +155,10 @@ export class Roll {
     this.invalidate();
   }
 
-  /** Scroll to the frontier of a proposal that is composed. */
-  #growing(take, proposal) {
+  /** Follow the end of a proposal that is being composed. */
+  #followComposing(take, proposal) {
     const { app, view } = this;
-    const at = frontier(proposal, app.stretchOf(take).begin);
+    const at = composedUntil(proposal, app.stretchOf(take).begin);
     if (app.player.playing || at <= view.right - 30 / view.scale) return;
     view.left = at - (view.width * 0.6) / view.scale;
     this.#measure();
@@ -172,10 +172,10 @@ export class Roll {
     if (extent) this.view.revealPitches(extent.low, extent.high);
   }
 
-  /** Set how far the view can scroll: eight bars after the piece, or the proposal. */
+  /** Set how far the view can scroll: to eight bars after the piece or the proposal. */
   #measure() {
-    const { beats, proposal } = this.app;
-    const end = Math.max(this.app.end, proposal ? Math.max(this.app.stretchOf(proposal.take).end, frontier(proposal.proposal, 0)) : 0);
+    const { beats, shownProposal: shown } = this.app;
+    const end = Math.max(this.app.end, shown ? Math.max(this.app.stretchOf(shown.take).end, composedUntil(shown.proposal, 0)) : 0);
     this.view.length = beats.bars(0, end + 0.01).end + 8 * (beats.bar(end).end - beats.bar(end).begin);
   }
 
@@ -196,7 +196,7 @@ export class Roll {
     const stale = this.#stale.back;
     this.#stale = { back: false, over: false };
     const shown = app.ghost;
-    const { removed, restored } = app.exchange(shown?.take, shown?.proposal);
+    const { removed, restored } = app.exchangedNotes(shown?.take, shown?.proposal);
     const visible = [...this.index.between(view.left, view.right), ...restored.filter((note) => note.start < view.right && note.end > view.left)];
     this.empty.hidden = piece.notes.size > 0 || Boolean(shown) || this.dragged.length > 0;
     if (stale) this.#drawBack(piece, visible, removed);
@@ -213,8 +213,8 @@ export class Roll {
     drawRuler(contextOf(this.canvases.ruler), view, app.beats, colours);
     this.lane.draw(visible.filter((note) => !removed.has(note.id)));
     const pixels = this.#pixels.back.begin(view.width, view.height);
-    drawNotes(ctx, pixels, view, visible, { tracks: piece.tracks, tracksMeant: app.selection.tracks, removed, dark: colours.dark });
-    pixels.show(ctx);
+    notes.drawNotes(ctx, pixels, view, visible, { tracks: piece.tracks, selectedTracks: app.selection.tracks, removed, dark: colours.dark });
+    pixels.paint(ctx);
   }
 
   #drawOver(piece, visible, shown, removed) {
@@ -223,19 +223,19 @@ export class Roll {
     const ctx = contextOf(this.canvases.over);
     ctx.clearRect(0, 0, view.width, view.height);
     const pixels = this.#pixels.over.begin(view.width, view.height);
-    over.drawLocks(ctx, pixels, view, visible.filter((note) => piece.locked.has(note.id)), colours);
+    notes.drawLocks(ctx, pixels, view, visible.filter((note) => piece.locked.has(note.id)), colours);
     if (selection.notes.size && !this.dragged.length) {
-      over.drawSelected(ctx, pixels, view, visible.filter((note) => selection.notes.has(note.id) && !removed.has(note.id)), colours);
+      notes.drawSelected(ctx, pixels, view, visible.filter((note) => selection.notes.has(note.id) && !removed.has(note.id)), colours);
     }
     if (shown) {
       const { take, proposal } = shown;
-      const till = frontier(proposal, app.stretchOf(take).begin);
-      over.drawGhosts(ctx, pixels, view, proposal.notes, till, proposal.state === "composing", colours);
+      const composed = composedUntil(proposal, app.stretchOf(take).begin);
+      notes.drawGhosts(ctx, pixels, view, proposal.notes, composed, proposal.state === "composing", colours);
     }
     for (const paint of this.painters) paint(ctx, pixels, view, colours);
-    if (this.dragged.length) over.drawDragged(ctx, pixels, view, this.dragged, colours);
-    pixels.show(ctx);
-    this.above.draw();
+    if (this.dragged.length) notes.drawDragged(ctx, pixels, view, this.dragged, colours);
+    pixels.paint(ctx);
+    this.annotations.draw();
     this.#drawKeys(piece, shown?.proposal, removed);
     this.#placeMarks();
   }
@@ -271,20 +271,20 @@ export class Roll {
       const now = app.player.position;
       for (const note of this.index.between(now, now + 1e-6)) {
         const place = piece.tracks.findIndex((track) => track.id === note.track);
-        if (place >= 0 && app.audible(note.track) && !removed.has(note.id)) lit.set(note.pitch, ramp(piece.tracks[place], place, colours.dark)[11]);
+        if (place >= 0 && isAudible(piece.tracks, note.track) && !removed.has(note.id)) lit.set(note.pitch, ramp(piece.tracks[place], place, colours.dark)[11]);
       }
       for (const { start, end, pitch } of proposal?.notes ?? []) if (start <= now && (end ?? Infinity) > now) lit.set(pitch, colours.gold);
     } else if (this.hovered !== null) lit.set(this.hovered, app.inputTrack ? trackColour(app.inputTrack, piece.tracks.indexOf(app.inputTrack)) : colours.select);
     drawKeys(contextOf(this.canvases.keys), view, lit, colours);
   }
 
-  /** Redraw after the user scrolled; the view does not follow the playhead until it is visible again. */
-  wander() {
+  /** Redraw after the user has scrolled; the view follows the playhead again once that is visible. */
+  stopFollowing() {
     this.#following = false;
     this.invalidate();
   }
 
-  /** Scroll on when the playhead leaves the view. */
+  /** Scroll if the playhead has left the view. */
   #follow(seconds) {
     const { view } = this;
     const x = view.x(seconds);
@@ -295,7 +295,4 @@ export class Roll {
       this.#stale.back = true;
     }
   }
-
-  /** Is there a gesture? Then the view does not follow the playhead. */
-  busy = false;
 }

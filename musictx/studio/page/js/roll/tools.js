@@ -5,7 +5,7 @@ import { allLocked, notesById } from "../document/notes.js";
 import { timingAt } from "../document/beats.js";
 import { count, dynamicLabel, stretchWords } from "../document/words.js";
 import { selectedEdits } from "./commands.js";
-import { mountTiming } from "./timing.js";
+import { mountTiming } from "./dialogs.js";
 
 /** Grid lines in a beat that can be chosen; 0 is no grid. */
 const GRIDS = [1, 2, 3, 4, 6, 8, 0];
@@ -20,22 +20,23 @@ function gridName(lines, unit) {
 /** @param {App} app @param {HTMLElement} bar */
 export function mountTools(app, bar) {
   const find = (selector) => /** @type {any} */ (bar.querySelector(selector));
-  const [select, draw, grid, what, edits] = [".select", ".draw", ".grid select", ".what", ".some"].map(find);
+  const [select, draw, grid, summary, edits] = [".select", ".draw", ".grid select", ".selection-summary", ".selection-tools"].map(find);
   const [loudness, mark, lock, lane] = [".loudness input", ".mark", ".lock", "[data-key=E]"].map(find);
-  select.onclick = () => app.set({ tool: "select" });
-  draw.onclick = () => app.set({ tool: "draw" });
+  select.onclick = () => app.changeSettings({ tool: "select" });
+  draw.onclick = () => app.changeSettings({ tool: "draw" });
   grid.append(...GRIDS.map((value) => h("option", { value })));
   grid.onchange = () => {
     app.lastLength = 0;
-    app.set({ division: Number(grid.value) });
+    app.changeSettings({ division: Number(grid.value) });
   };
-  [0.8, 1.25].forEach((factor, i) => { bar.querySelectorAll(".zoom button")[i].onclick = () => app.roll.zoom(factor); }); // the keys zoom at the cursor
+  find(".zoom-out").onclick = () => app.roll.zoom(0.8); // in the middle; the keys zoom at the cursor
+  find(".zoom-in").onclick = () => app.roll.zoom(1.25);
   mountTiming(app, find(".timing"));
   let mean = 80; // velocity of the selected notes
 
   loudness.addEventListener("input", () => showLoudness(Number(loudness.value)));
   // All notes change by the same amount, so that accents stay.
-  loudness.addEventListener("change", () => selectedEdits(app).louder(Number(loudness.value) - mean));
+  loudness.addEventListener("change", () => selectedEdits(app).changeVelocity(Number(loudness.value) - mean));
 
   function showLoudness(velocity) {
     setRange(loudness, velocity, `${velocity}, ${dynamicLabel(velocity)}`);
@@ -56,8 +57,8 @@ export function mountTools(app, bar) {
     const bars = selection.range && stretchWords(app.beats, selection.range.begin, selection.range.end);
     const number = notes.length ? count(notes.length, "note") : "";
     const text = [bars && bars[0].toUpperCase() + bars.slice(1), number].filter(Boolean).join(" · ");
-    what.textContent = text || (piece.music === "free" && piece.notes.size ? "Played freely: bars only measure time" : "Nothing selected");
-    what.classList.toggle("none", !text);
+    summary.textContent = text || (piece.music === "free" && piece.notes.size ? "Played freely: bars only measure time" : "Nothing selected");
+    summary.classList.toggle("nothing-selected", !text);
     edits.hidden = !notes.length;
     if (notes.length) mean = Math.round(notes.reduce((sum, note) => sum + note.velocity, 0) / notes.length);
     showLoudness(mean);

@@ -3,23 +3,17 @@
 import { clamp } from "../core/numbers.js";
 
 /** Bounds of the zoom: pixels a second, and pixels a semitone. */
-export const SCALE = { low: 0.5, high: 1200 };
-export const ROW = { low: 4, high: 36 };
+const SCALE = { low: 0.5, high: 1200 };
+const ROW = { low: 4, high: 36 };
 
 export class View {
-  /** Seconds at the left edge. */
-  left = 0;
-  /** Pixels a second. */
-  scale = 90;
-  /** Pitch at the upper edge; a fraction means that part of its row is scrolled away. */
-  top = 84;
-  /** Pixels a semitone. */
-  row = 14;
-  /** Size of the roll in CSS pixels. */
-  width = 800;
+  left = 0; // seconds at the left edge
+  scale = 90; // pixels a second
+  top = 84; // pitch at the upper edge; with a fraction, part of its row is scrolled away
+  row = 14; // pixels a semitone
+  width = 800; // CSS pixels
   height = 400;
-  /** How far the view can scroll, in seconds. */
-  length = 60;
+  length = 60; // seconds within which the view can scroll
 
   x(seconds) {
     return (seconds - this.left) * this.scale;
@@ -113,8 +107,8 @@ export class View {
   }
 
   /** Scroll as little as needed to show a time and a pitch. */
-  reveal(seconds, pitch, margin = 40) {
-    const space = Math.min(margin, this.width / 4);
+  reveal(seconds, pitch) {
+    const space = Math.min(40, this.width / 4);
     if (this.x(seconds) < space) this.left = seconds - space / this.scale;
     else if (this.x(seconds) > this.width - space) this.left = seconds - (this.width - space) / this.scale;
     if (pitch !== undefined) {

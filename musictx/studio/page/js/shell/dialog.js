@@ -1,6 +1,6 @@
-/** Dialogs. */
+/** Dialogs and menus. */
 
-import { h, iconButton } from "../core/dom.js";
+import { fill, h, icon, iconButton } from "../core/dom.js";
 
 /** Open a dialog; closing removes it from the page. @param {string} title @param {...Node} body */
 export function openDialog(title, ...body) {
@@ -36,4 +36,29 @@ export function openForm(app, title, kind, submit, ...body) {
   const dialog = openDialog(title, form);
   dialog.classList.add("narrow");
   return dialog;
+}
+
+/**
+ * Make a menu: a button and a popover, which closes after a choice, and which the browser closes after a click elsewhere or Escape.
+ * @param {string} name  of the icon
+ * @param {string} label
+ * @param {() => (Node | null)[]} items  called each time the menu opens
+ */
+export function menu(name, label, items) {
+  const list = h("div.items", {
+    popover: "auto",
+    onbeforetoggle: ({ newState }) => newState === "open" && fill(list, ...items()),
+    onclick: ({ target }) => target.closest("button, a") && list.hidePopover(),
+  });
+  const button = h("button.quiet.menu", { title: label, "aria-label": label, popoverTargetElement: list }, icon(name), h("span.word", null, label));
+  return h("span", {
+    onkeydown(event) {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (!step || !list.matches(":popover-open")) return;
+      const all = [...list.querySelectorAll("button, a")];
+      const place = all.indexOf(document.activeElement); // -1 on the button
+      all.at((place + step + all.length) % all.length)?.focus();
+      event.preventDefault();
+    },
+  }, button, list);
 }

@@ -11,13 +11,10 @@ export const FORMATS = [
   ["png", "Picture", ".png, a piano roll"],
 ];
 
-/** @param {Record<string, string | number>} query */
-const queryString = (query) => new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]));
-
 /**
  * Make a link that saves a file; in browsers that allow it, the link can be dragged into another program.
  * @param {App} app @param {string} suffix
- * @param {Record<string, string | number>} query  begin, end, take, proposal
+ * @param {Record<string, any>} query  begin, end, take, proposal
  * @param {...(Node | string | null | false)} children
  */
 export function exportLink(app, suffix, query, ...children) {
@@ -27,8 +24,8 @@ export function exportLink(app, suffix, query, ...children) {
     async onclick(event) {
       event.preventDefault();
       const { download, href } = link;
-      if (suffix === "wav") app.done("The sound is being rendered; it is saved when it is ready.");
-      const content = await app.reach(get(href.slice(href.indexOf("/api/") + 5), { file: true }));
+      if (suffix === "wav") app.notify("The sound is being rendered; it is saved when it is ready.");
+      const content = await app.attempt(get(href.slice(href.indexOf("/api/") + 5), { file: true }));
       if (!content) return;
       const url = URL.createObjectURL(content);
       h("a", { href: url, download }).click();
@@ -43,20 +40,19 @@ export function exportLink(app, suffix, query, ...children) {
   const update = () => {
     const name = app.piece.name.replace(/[^\p{L}\p{N} _-]+/gu, "").trim() || "piece";
     const download = `${name}${query.take ? ` ${query.take}-${query.proposal}` : ""}.${suffix}`;
-    set(link, { download, href: `/api/${session(app.piece.id, "export", download)}?${queryString(query)}` });
+    set(link, { download, href: `/api/${session(app.piece.id, "export", download)}?${new URLSearchParams(query)}` });
   };
-  link.addEventListener("pointerdown", update);
-  link.addEventListener("focus", update);
+  set(link, { onpointerdown: update, onfocus: update });
   update();
   return link;
 }
 
 /**
  * Make a line that lists what a MIDI file of the piece, or of a part of it, cannot contain; empty if it contains all.
- * @param {App} app @param {Record<string, string | number>} query  begin, end
+ * @param {App} app @param {Record<string, any>} query  begin, end
  */
 export function losses(app, query) {
   const line = h("small.losses", { role: "note" });
-  get(`${session(app.piece.id, "losses")}?${queryString(query)}`).then(({ losses: sentences }) => line.replaceChildren(sentences.join(". ")), () => {});
+  get(`${session(app.piece.id, "losses")}?${new URLSearchParams(query)}`).then(({ losses: sentences }) => line.replaceChildren(sentences.join(". ")), () => {});
   return line;
 }

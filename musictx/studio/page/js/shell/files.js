@@ -1,19 +1,23 @@
-/** Opening and leaving pieces. */
+/** The start screen; opening, dropping and leaving pieces. */
 
-import { get, post } from "../core/api.js";
-import { h } from "../core/dom.js";
-import { title } from "../document/words.js";
+import { get, post, remove, session } from "../core/api.js";
+import { fill, h, iconButton } from "../core/dom.js";
+import { clock, count, title, when } from "../document/words.js";
+import { themeButton } from "./theme.js";
+import { openTraining } from "./training.js";
 
 /** The file types of the file dialog; the server checks the content. */
 const TYPES = ".mid,.midi,.kar,.rmi,.musicxml,.mxl,.xml,.cho,.crd,.txt,.html,audio/midi,application/vnd.recordare.musicxml";
 
+const RETRY_DELAY = 2000; // milliseconds
+
 let opening = false; // ignores a second click before the answer
 
-/** @param {App} app @param {string} query @param {Blob} [body] */
-async function open(app, query, body) {
+/** Open a new session. @param {App} app @param {Record<string, string>} query  its name, and an example @param {Blob} [file] */
+async function open(app, query, file) {
   if (opening) return;
   opening = true;
-  const document = await app.reach(post(`sessions?${query}`, body));
+  const document = await app.attempt(post(`sessions?${new URLSearchParams(query)}`, file));
   opening = false;
   if (!document) return;
   await app.mirror.settled();
@@ -21,17 +25,16 @@ async function open(app, query, body) {
 }
 
 /** Open a file as a new session. @param {App} app @param {File} file */
-export function openFile(app, file) {
-  if (!file.size) return app.warn(`${file.name} is empty.`); // the server would make an empty piece
-  const name = file.name.replace(/\.[^.]*$/, "");
-  open(app, new URLSearchParams({ name }).toString(), file);
+function openFile(app, file) {
+  if (!file.size) return app.showError(`${file.name} is empty.`); // the server would make an empty piece
+  open(app, { name: file.name.replace(/\.[^.]*$/, "") }, file);
 }
 
 /** @param {App} app */
-export const openEmpty = (app) => open(app, "name=Untitled");
+export const openEmpty = (app) => open(app, { name: "Untitled" });
 
 /** @param {App} app @param {string} example */
-export const openExample = (app, example) => open(app, new URLSearchParams({ name: title(example), example }).toString());
+export const openExample = (app, example) => open(app, { name: title(example), example });
 
 /** Open a file that the user chooses. @param {App} app */
 export function chooseFile(app) {
@@ -44,31 +47,63 @@ export function chooseFile(app) {
 export async function leave(app) {
   if (app.mirror.pending && !app.online) {
     location.hash = app.piece.id;
-    app.warn("Not everything is saved yet. Leave the piece when the studio answers again.");
+    app.showError("Not everything is saved yet. Leave the piece when the studio answers again.");
     return;
   }
   await app.mirror.settled();
   app.close();
 }
 
-/** Return the names of the examples; none if the server does not answer. @returns {Promise<string[]>} */
-export const examples = () => get("examples").catch(() => []);
-
 /** Open files that are dropped on the page. @param {App} app @param {HTMLElement} body */
 export function mountDrop(app, body) {
-  const isFile = (event) => event.dataTransfer?.types.includes("Files");
-  const dropping = (on) => body.classList.toggle("dropping", on);
-  body.addEventListener("dragover", (event) => {
-    if (!isFile(event)) return;
+  const onDragOrDrop = (/** @type {DragEvent} */ event) => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();
-    dropping(true);
-  });
-  body.addEventListener("dragleave", (event) => event.relatedTarget || dropping(false)); // out of the window
-  body.addEventListener("drop", (event) => {
-    if (!isFile(event)) return;
-    event.preventDefault();
-    dropping(false);
-    const [file] = event.dataTransfer.files;
-    if (file) openFile(app, file);
+    body.classList.toggle("dropping", event.type === "dragover");
+    const [file] = event.dataTransfer.files; // undefined before the drop
+    if (event.type === "drop" && file) openFile(app, file);
+  };
+  for (const event of /** @type {const} */ (["dragover", "drop"])) body.addEventListener(event, onDragOrDrop);
+  body.addEventListener("dragleave", (event) => event.relatedTarget || body.classList.remove("dropping")); // out of the window
+}
+
+/** Mount the start screen: open a file, start an empty piece, train a model, examples, earlier pieces. @param {App} app @param {HTMLElement} screen */
+export function mountStart(app, screen) {
+  const find = (selector) => /** @type {HTMLElement} */ (screen.querySelector(selector));
+  const [exampleList, list] = [find(".examples"), find(".earlier")];
+  find(".brand").append(themeButton(app));
+  for (const [name, open] of Object.entries({ file: chooseFile, empty: openEmpty, train: openTraining })) find(`.action.${name}`).onclick = () => open(app);
+
+  let timer = 0;
+  async function refresh() {
+    clearTimeout(timer);
+    const answers = await app.attempt(Promise.all([get("examples"), get("sessions")]));
+    if (!answers) {
+      timer = setTimeout(() => !app.piece && refresh(), RETRY_DELAY);
+      return;
+    }
+    const [names, pieces] = answers;
+    fill(exampleList, ...names.map((name) => h("button", { onclick: () => openExample(app, name) }, title(name))));
+    list.closest("section").hidden = !pieces.length;
+    fill(list, ...pieces.map(entry));
+  }
+
+  function entry(piece) {
+    const name = piece.name || "Untitled";
+    return h("li", null,
+      h("a", { href: `#${encodeURIComponent(piece.id)}` }, h("b", null, name), h("small", null, when(piece.changed)),
+        h("small", null, `${count(piece.notes, "note")}, ${clock(piece.duration)}`)),
+      iconButton("erase", `Delete ${name}`, async () => {
+        const undo = () => app.attempt(post(session(piece.id, "restore"))).then(refresh);
+        const response = await app.attempt(remove(session(piece.id)));
+        if (response !== undefined) app.notify(`${name} was moved to the folder "deleted" with the other pieces.`, undo);
+        refresh();
+      }));
+  }
+
+  app.on("opened", (piece) => {
+    if (piece) return;
+    refresh();
+    find("h1").focus();
   });
 }

@@ -1,10 +1,11 @@
 /** The header: the piece's name, undo and redo, opening, exporting, theme, help. */
 
+import { get } from "../core/api.js";
 import { h, icon } from "../core/dom.js";
 import { title } from "../document/words.js";
+import { menu } from "./dialog.js";
 import { exportLink, FORMATS, losses } from "./export.js";
-import { chooseFile, examples, leave, openEmpty, openExample } from "./files.js";
-import { menu } from "./menu.js";
+import { chooseFile, leave, openEmpty, openExample } from "./files.js";
 import { themeButton } from "./theme.js";
 import { openTraining } from "./training.js";
 
@@ -26,7 +27,7 @@ export function mountHeader(app, header) {
   };
 
   let names = /** @type {string[]} */ ([]);
-  examples().then((answer) => { names = answer; });
+  get("examples").then((answer) => { names = answer; }, () => {}); // none if the server does not answer
 
   function openItems() {
     const item = (text, onclick) => h("button", { onclick }, text);

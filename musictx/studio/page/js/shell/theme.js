@@ -1,14 +1,13 @@
 /** The theme: light, dark or that of the system. */
 
-import { h, icon, fill } from "../core/dom.js";
+import { fill, h, icon, set } from "../core/dom.js";
 import { saveSetting, loadSetting } from "../core/storage.js";
 
-const ORDER = ["auto", "light", "dark"];
 const WORDS = { auto: "as the system", light: "light", dark: "dark" };
 const system = matchMedia("(prefers-color-scheme: dark)");
 
 let theme = loadSetting("theme", "auto");
-if (!ORDER.includes(theme)) theme = "auto";
+if (!(theme in WORDS)) theme = "auto";
 document.documentElement.dataset.theme = theme;
 
 /** Is the current theme dark? */
@@ -18,22 +17,20 @@ export const isDark = () => theme === "dark" || (theme === "auto" && system.matc
 export function themeButton(app) {
   const button = h("button.icon.theme", { onclick: () => nextTheme(app) });
   const show = () => {
-    const label = `Theme: ${WORDS[theme]}`;
-    button.title = label;
-    button.setAttribute("aria-label", label);
+    set(button, { title: `Theme: ${WORDS[theme]}`, "aria-label": `Theme: ${WORDS[theme]}` });
     fill(button, icon(theme));
   };
   app.on("settings", show);
-  system.addEventListener("change", () => app.set({}));
+  system.addEventListener("change", () => app.changeSettings({}));
   show();
   return button;
 }
 
 /** @param {App} app */
 export function nextTheme(app) {
-  theme = ORDER[(ORDER.indexOf(theme) + 1) % ORDER.length];
+  theme = { auto: "light", light: "dark", dark: "auto" }[theme];
   saveSetting("theme", theme);
   document.documentElement.dataset.theme = theme;
-  app.set({});
-  app.say(`Theme: ${WORDS[theme]}`);
+  app.changeSettings({});
+  app.announce(`Theme: ${WORDS[theme]}`);
 }

@@ -13,33 +13,32 @@ export function openTraining(app) {
   const find = (selector) => /** @type {any} */ (dialog.querySelector(`.training ${selector}`));
   const [folder, look, summary, shown, command, begin] = ["input", "[type=submit]", ".findings", ".command", "code", ".begin"].map(find);
   const [state, chart, samples, stop, use] = [".sentence", ".losses", ".samples", ".stop", ".use"].map(find);
-  find("form").onsubmit = (event) => { event.preventDefault(); lookAt(); };
-  begin.onclick = start;
+  find("form").onsubmit = (event) => { event.preventDefault(); inspectFolder(); };
+  begin.onclick = () => {
+    begin.disabled = true;
+    act(post("training", { folder: folder.value }));
+  };
   stop.onclick = () => act(remove("training"));
-  use.onclick = take;
+  use.onclick = useModel;
   let last = /** @type {Training} */ ({ state: "none" });
 
   folder.addEventListener("input", () => { begin.disabled = true; });
 
-  async function lookAt() {
+  async function inspectFolder() {
     look.disabled = true;
     fill(summary, "Looking …");
-    const contents = await reply(post("training/look", { folder: folder.value }));
+    const contents = await attempt(post("training/look", { folder: folder.value }));
     look.disabled = false;
     if (contents) fill(summary, describeFolder(contents));
     begin.disabled = !contents || last.state === "training";
     showCommand(contents?.command ?? "");
   }
 
-  /** Return the answer to a request, or null after showing its error in the dialog. */
-  async function reply(request) {
-    try {
-      return await request;
-    } catch (error) {
-      fill(summary, sentence(error.message));
-      return null;
-    }
-  }
+  /** Return the response to a request, or null after showing its error in the dialog. */
+  const attempt = (request) => request.catch((error) => {
+    fill(summary, sentence(error.message));
+    return null;
+  });
 
   function showCommand(text) {
     command.textContent = text;
@@ -47,32 +46,27 @@ export function openTraining(app) {
   }
 
   async function act(request) {
-    const answer = await reply(request);
+    const response = await attempt(request);
     await refresh();
-    return answer;
+    return response;
   }
 
-  async function start() {
-    begin.disabled = true;
-    await act(post("training", { folder: folder.value }));
-  }
-
-  async function take() {
-    const answer = await act(post("training/use"));
-    if (!answer) return;
+  async function useModel() {
+    const response = await act(post("training/use"));
+    if (!response) return;
     await app.loadModels();
-    app.done(`You can now choose the model ${answer.model} in the panel.`);
+    app.notify(`You can now choose the model ${response.model} in the panel.`);
     dialog.close();
   }
 
   async function refresh() {
-    const now = /** @type {Training | null} */ (await app.reach(get("training")));
+    const now = /** @type {Training | null} */ (await app.attempt(get("training")));
     if (!now || !dialog.isConnected) return;
     const runs = now.state === "training";
     if (now.state !== "none" && last.state === "none" && !folder.value) folder.value = now.folder;
     if (now.state !== "none" && (runs || folder.value === now.folder)) showCommand(now.command);
     state.textContent = describeTraining(now);
-    begin.lastElementChild.textContent = now.state === "stopped" && folder.value === now.folder ? "Go on" : "Train";
+    begin.lastElementChild.textContent = now.state === "stopped" && folder.value === now.folder ? "Resume" : "Train";
     if (runs) begin.disabled = true;
     else if (folder.value && folder.value === now.folder) begin.disabled = false;
     folder.disabled = look.disabled = runs;
@@ -105,14 +99,14 @@ function describeFolder({ files, read, on_beats, density, hours, model, why }) {
 
 /** Describe the state of a training in a sentence. @param {Training} training */
 function describeTraining({ state, step = 0, rows = [], error = "" }) {
-  if (state === "none") return "";
-  const checked = rows.filter((row) => row[2] !== null).map((row) => /** @type {number} */ (row[2]));
-  const best = checked.length ? ` Validation ${Math.min(...checked).toFixed(3)} nats a token at best.` : "";
+  const validated = rows.filter((row) => row[2] !== null).map((row) => /** @type {number} */ (row[2]));
+  const best = validated.length ? ` Validation ${Math.min(...validated).toFixed(3)} nats a token at best.` : "";
   switch (state) {
+    case "none": return "";
     case "training": return step ? `Step ${step}.${best} It ends by itself when the loss no longer improves.` : "Reading the files. The first numbers come soon.";
     case "finished": return `Finished after ${count(step, "step")}.${best}`;
-    case "stopped": return `Stopped after ${count(step, "step")}.${best} It can go on from there.`;
-    default: return `It failed: ${error || "the log in the folder training says more"}`;
+    case "stopped": return `Stopped after ${count(step, "step")}.${best} It can be resumed from there.`;
+    default: return `It failed: ${error || "see the log in the folder training"}`;
   }
 }
 

@@ -3,15 +3,11 @@
 import { setPressed, set, setRange } from "../core/dom.js";
 import { clock, positionLabel } from "../document/words.js";
 import { mountInput } from "../input/index.js";
-import { listenAlong } from "./along.js";
+import { listenAlong } from "./proposals.js";
 import { Player } from "./player.js";
 import { saveSetting, loadSetting } from "../core/storage.js";
 
-/**
- * Mount the transport bar and return the player.
- * @param {App} app @param {HTMLElement} bar
- * @returns {Player}
- */
+/** Mount the transport bar and return the player. @param {App} app @param {HTMLElement} bar @returns {Player} */
 export function mountSound(app, bar) {
   const player = new Player(app, show);
 
@@ -19,18 +15,10 @@ export function mountSound(app, bar) {
   const [play, where, repeat, clicks, along, volume] = [".play", ".where", ".repeat", ".clicks", ".along", ".volume input"].map(find);
   const input = mountInput(app, player, find);
   find(".start").onclick = () => player.seek(player.beginning);
-  repeat.onclick = () => {
-    player.repeat(!player.repeats);
-    show();
-  };
-  clicks.onclick = () => {
-    player.metronome = !player.metronome;
-    show();
-  };
-  along.onclick = () => {
-    saveSetting("along", !loadSetting("along", true));
-    show();
-  };
+  const onClick = (button, action) => { button.onclick = () => { action(); show(); }; };
+  onClick(repeat, () => player.repeat(!player.repeats));
+  onClick(clicks, () => { player.metronome = !player.metronome; });
+  onClick(along, () => saveSetting("along", !loadSetting("along", true)));
   volume.oninput = () => {
     setVolume(Number(volume.value));
     saveSetting("volume", player.output.volume);
@@ -46,9 +34,9 @@ export function mountSound(app, bar) {
   function show() {
     const on = player.playing;
     set(play, { "aria-pressed": on, "aria-label": on ? "Stop (Space)" : "Play (Space)" });
-    for (const [button, pressed] of [[repeat, player.repeats], [clicks, player.metronome], [along, loadSetting("along", true)]]) {
-      setPressed(button, pressed);
-    }
+    setPressed(repeat, player.repeats);
+    setPressed(clicks, player.metronome);
+    setPressed(along, loadSetting("along", true));
     if (input.countIn) where.textContent = `in ${input.countIn} …`;
     else where.textContent = app.piece ? `${positionLabel(app.beats, player.position)}   ${clock(player.position)}` : "";
   }
@@ -69,7 +57,7 @@ export function mountSound(app, bar) {
     firstInput.abort();
     player.output.synth();
   };
-  for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, prepare, { capture: true, signal: firstInput.signal });
+  for (const event of ["pointerdown", "keydown"]) addEventListener(event, prepare, { capture: true, signal: firstInput.signal });
   show();
   return player;
 }

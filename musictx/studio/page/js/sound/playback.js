@@ -1,12 +1,11 @@
 /** One playback: the events of the music, sent to the synthesiser ahead of time; or a sound file of the server. */
 
 import { session } from "../core/api.js";
-import { clickEvents, heldEvents, noteEvents, pedalEvents, pedalStates, prepareNotes } from "./schedule.js";
-import { Transport } from "./transport.js";
+import { clickEvents, heldEvents, noteEvents, pedalEvents, pedalStates, prepareNotes, Transport } from "./schedule.js";
 
 const LEAD = 0.08; // seconds from the command to the first note
-const AHEAD = 0.25; // seconds scheduled ahead
-const AHEAD_HIDDEN = 2.5; // the same in a hidden page, whose timers run once a second
+const LOOKAHEAD = 0.25; // seconds for which events are sent ahead
+const HIDDEN_LOOKAHEAD = 2.5; // the same in a hidden page, whose timers run once a second
 const TICK = 60; // milliseconds between two calls of the scheduler
 const TAIL = 1.0; // seconds that the playhead continues after the last note
 
@@ -21,11 +20,11 @@ const TAIL = 1.0; // seconds that the playhead continues after the last note
 export class Playback {
   /** The notes of the music at the last tick. @type {Music["notes"] | null} */
   #notes = null;
-  /** These notes, sorted and without overlaps. @type {ReturnType<typeof prepareNotes>} */
+  /** The same, sorted and without overlaps. @type {ReturnType<typeof prepareNotes>} */
   #sorted = [];
-  /** The time at which these notes have faded. */
+  /** The time at which they have faded. */
   #end = 0;
-  /** Notes that have started and have no end yet. @type {any[]} */
+  /** Notes that sound and whose end is not known yet. @type {any[]} */
   #open = [];
   #isStart = true;
 
@@ -49,7 +48,7 @@ export class Playback {
 
   /** Return the time of the piece that sounded at a time of `performance.now()`. */
   at(performanceTime = performance.now()) {
-    return this.transport.at(this.player.output.audible(performanceTime));
+    return this.transport.at(this.player.output.audibleTime(performanceTime));
   }
 
   /** Send the volume, pan and reverb of the tracks. */
@@ -62,21 +61,21 @@ export class Playback {
     this.synth.silence();
   }
 
-  /** Send the events of the next moments; wait or stop where there are none. */
+  /** Send the events up to the lookahead; wait for notes that are being composed, and stop at the end. */
   tick() {
     const { transport, options, player } = this;
     const music = options.music();
     this.#update(music);
-    const edge = options.edge?.() ?? Infinity;
+    const composed = options.composedUntil?.() ?? Infinity;
     const time = player.output.context.currentTime;
-    const until = time + (document.hidden ? AHEAD_HIDDEN : AHEAD);
-    const windows = transport.take(until, Math.min(edge, transport.loop ? Infinity : options.end ?? Infinity));
+    const until = time + (document.hidden ? HIDDEN_LOOKAHEAD : LOOKAHEAD);
+    const windows = transport.nextWindows(until, Math.min(composed, transport.loop ? Infinity : options.end ?? Infinity));
     this.synth.send(windows.flatMap((window) => this.#eventsIn(window, music)));
     const position = transport.at(time);
-    const waits = edge < Infinity && position >= edge - 0.02;
-    if (waits) transport.hold(edge, time + LEAD);
+    const waits = composed < Infinity && position >= composed - 0.02;
+    if (waits) transport.hold(composed, time + LEAD);
     player.setState(waits ? "waiting" : "playing");
-    const end = options.end ?? (edge === Infinity ? this.#end : Infinity);
+    const end = options.end ?? (composed === Infinity ? this.#end : Infinity);
     if (!transport.loop && position >= end) player.stop();
   }
 
@@ -96,11 +95,11 @@ export class Playback {
     }
     if (music.tracks !== this.tracks) {
       this.tracks = music.tracks;
-      this.player.arrange(music, this.synth).then((channels) => { this.channels = channels; });
+      this.player.loadInstruments(music, this.synth).then((channels) => { this.channels = channels; });
     }
   }
 
-  /** Return the events of a window of the transport. @param {ReturnType<Transport["take"]>[number]} window @param {Music} music */
+  /** Return the events of a window of the transport. @param {ReturnType<Transport["nextWindows"]>[number]} window @param {Music} music */
   #eventsIn({ from, to, offset, stop }, { pedals = [], beats = [] }) {
     const { channels, transport, options, player } = this;
     const events = [
@@ -139,8 +138,6 @@ export class FilePlayback {
   at() {
     return this.begin + this.audio.currentTime;
   }
-
-  mix() {}
 
   stop() {
     this.audio.onended = this.audio.onerror = null;

@@ -1,7 +1,7 @@
 /** The player: the piece or a proposal, from any time or in a loop; single notes; the metronome. */
 
 import { controllers } from "../document/mixer.js";
-import { createOutput } from "./output.js";
+import { Output } from "./output.js";
 import { FilePlayback, Playback } from "./playback.js";
 import { channelsOf, METRONOME } from "./schedule.js";
 
@@ -14,12 +14,12 @@ export class Player {
   metronome = false;
   /** Are the selected bars, or else the whole piece, repeated? */
   repeats = false;
-  output = createOutput();
+  output = new Output();
   /** @type {Playback | FilePlayback | null} */
   #playback = null;
   /** @type {import("./playback.js").PlayOptions & Partial<Playable>} */
   #options = {};
-  #attempts = 0; // number of calls of start and stop: tells a start that is loading that it was stopped
+  #attempts = 0; // number of calls of start and stop, by which a start that is loading notices a later call
   #cursor = 0; // the position when nothing plays
   #warned = false;
 
@@ -27,7 +27,7 @@ export class Player {
   constructor(app, onPosition) {
     this.app = app;
     this.onPosition = onPosition;
-    app.on("mix", () => this.#playback?.mix());
+    app.on("mix", () => this.#playback instanceof Playback && this.#playback.mix()); // a file is mixed by the server
     app.on("selection", () => {
       const isPiece = this.#playback && !this.#options.music && !this.#options.countIn;
       if (this.repeats && isPiece && String(this.#loop()) !== String(this.#playback.loop)) this.play();
@@ -48,7 +48,7 @@ export class Player {
     return this.#playback?.at(performanceTime) ?? this.#cursor;
   }
 
-  /** Play the piece, in the loop if it repeats, or a proposal. @param {number} [from] @param {Playable} [instead] */
+  /** Play the piece, in a loop if it is repeated, or something else. @param {number} [from] @param {Playable} [instead] */
   play(from = this.position, instead) {
     const { piece } = this.app;
     if (!piece) return;
@@ -64,7 +64,7 @@ export class Player {
     this.#start(stretch?.begin ?? this.app.cursor.time, { end: stretch?.end });
   }
 
-  /** Play without an end, after a count-in. @param {number} from @param {number[]} countIn  see PlayOptions */
+  /** Play on after the end of the piece, for a recording, after a count-in. @param {number} from @param {number[]} countIn  see PlayOptions */
   record(from, countIn) {
     return this.#start(from, { end: Infinity, countIn });
   }
@@ -80,7 +80,7 @@ export class Player {
     if (this.#playback) this.play();
   }
 
-  /** Move the playhead; a recording goes on where it is. @param {number} seconds */
+  /** Move the playhead, except during a recording. @param {number} seconds */
   seek(seconds) {
     this.#cursor = seconds;
     if (this.playing && !this.#options.countIn) this.play(seconds);
@@ -119,19 +119,19 @@ export class Player {
     const synth = await this.output.synth();
     if (attempt !== this.#attempts) return;
     if (!synth) {
-      if (!this.#warned) this.app.warn(`This browser plays the server's sound file instead of single notes (${this.output.failure}).`);
+      if (!this.#warned) this.app.showError(`This browser plays the server's sound file instead of single notes (${this.output.failure}).`);
       this.#warned = true;
       this.#playback = new FilePlayback(this, this.app.piece.id, from, options);
       return this.#follow();
     }
     const music = options.music ?? (() => this.app.piece);
     const first = music();
-    const channels = await this.arrange(first, synth);
+    const channels = await this.loadInstruments(first, synth);
     if (attempt !== this.#attempts) return;
     const playback = new Playback(this, synth, first, channels, from, { ...options, music });
     this.#playback = playback;
     setTimeout(() => this.#playback === playback && this.output.context.state !== "running"
-      && this.app.warn("There is no sound: this browser has no audio output, or may not use it."), NO_SOUND);
+      && this.app.showError("There is no sound: this browser has no audio output, or may not use it."), NO_SOUND);
     playback.tick();
     this.#follow();
   }
@@ -151,8 +151,8 @@ export class Player {
     this.app.emit("play", this);
   }
 
-  /** Load the instruments of the tracks, and return the tracks' channels. */
-  async arrange(music, synth) {
+  /** Load the instruments of the tracks, and return the channels by track id. */
+  async loadInstruments(music, synth) {
     const channels = channelsOf(music.tracks);
     await Promise.all([
       synth.setChannel(METRONOME, 0, true),
@@ -164,13 +164,13 @@ export class Player {
 
   /** Send volume, pan and reverb of each channel; tracks that are not in the piece have the defaults. */
   mix(synth, channels) {
-    const { mixed } = this.app;
-    const others = [...channels.keys()].filter((id) => !mixed.some((track) => track.id === id));
-    const all = controllers([...mixed, ...others.map((id) => ({ id }))]);
+    const { mixedTracks } = this.app;
+    const others = [...channels.keys()].filter((id) => !mixedTracks.some((track) => track.id === id));
+    const all = controllers([...mixedTracks, ...others.map((id) => ({ id }))]);
     synth.send([...channels].flatMap(([id, channel]) => (all.get(id) ?? []).map(([number, value]) => [0, channel, 0xb0, number, value])));
   }
 
-  /** Play a short note. */
+  /** Play a short note, such as one that is clicked. */
   async audition(pitch, velocity, track) {
     const { synth, channel } = await this.#voice(track);
     const now = this.output.context?.currentTime ?? 0;
@@ -178,12 +178,13 @@ export class Player {
   }
 
   /** Press a key of a track or, with velocity 0, release it. */
-  key = (track, pitch, velocity = 0) => this.#press(track, velocity ? 0x90 : 0x80, pitch, velocity);
+  key = (track, pitch, velocity) => this.#send(track, velocity ? 0x90 : 0x80, pitch, velocity);
 
   /** Press or release the sustain pedal of a track. */
-  pedal = (track, down) => this.#press(track, 0xb0, 64, down ? 127 : 0);
+  pedal = (track, down) => this.#send(track, 0xb0, 64, down ? 127 : 0);
 
-  async #press(track, ...message) {
+  /** Send a MIDI message to the channel of a track, at once. */
+  async #send(track, ...message) {
     const { synth, channel } = await this.#voice(track);
     synth?.send([[0, channel, ...message]]);
   }

@@ -1,4 +1,4 @@
-/** Notes, pedals and metronome clicks as MIDI events. Pure functions. */
+/** What playback sends and when: MIDI events of notes, pedals and clicks; document time and audio time. */
 
 import { lowerBound } from "../core/numbers.js";
 
@@ -9,12 +9,10 @@ export const METRONOME = 0; // the channel of the clicks; tracks follow
 const [BAR_CLICK, BEAT_CLICK] = [76, 77]; // woodblocks
 const CLICK_SECONDS = 0.05;
 
-/** Return a map from track id to channel. */
-export function channelsOf(/** @type {{id: number}[]} */ tracks) {
-  return new Map(tracks.map((track, i) => [track.id, i + 1]));
-}
+/** Return the channel of each track, by id. @param {{id: number}[]} tracks */
+export const channelsOf = (tracks) => new Map(tracks.map((track, i) => [track.id, METRONOME + 1 + i]));
 
-/** Sort notes by start. A note ends at the latest when the same pitch of its track starts again; doubled notes are merged. */
+/** Return notes as they are played, by start. A note ends at the latest when the same pitch of its track starts again; doubled notes are merged. */
 export function prepareNotes(/** @type {Iterable<Ghost>} */ notes) {
   const sorted = [...notes].sort((a, b) => a.start - b.start || a.pitch - b.pitch);
   const last = new Map();
@@ -97,4 +95,60 @@ export function clickEvents(/** @type {number[][]} */ beats, from, to) {
     events.push([time, METRONOME, 0x90, key, first ? 110 : 80], [time + CLICK_SECONDS, METRONOME, 0x80, key, 0]);
   }
   return events;
+}
+
+/**
+ * The schedule of a playback, which repeats the loop if there is one. `nextWindows` returns consecutive windows of the document,
+ * each with the offset from document time to audio time.
+ */
+export class Transport {
+  /** @param {number} from  time of the document @param {number} when  audio time at which it sounds @param {[number, number] | null} loop */
+  constructor(from, when, loop = null) {
+    this.loop = loop && loop[1] - loop[0] > 0.05 ? loop : null;
+    /** @type {{from: number, when: number}[]} in order: the start, then a stretch for each jump of the loop */
+    this.stretches = [{ from, when }];
+    this.scheduled = from; // end of the last window, in time of the document
+  }
+
+  /** Return the windows up to the audio time `until`, at most up to the document time `limit`. */
+  nextWindows(until, limit = Infinity) {
+    const windows = [];
+    for (;;) {
+      const { from, when } = this.stretches.at(-1);
+      const end = this.loop && this.scheduled < this.loop[1] ? this.loop[1] : Infinity;
+      const to = Math.min(from + until - when, end, Math.max(limit, this.scheduled));
+      if (to > this.scheduled) windows.push({ from: this.scheduled, to, offset: when - from, stop: end });
+      this.scheduled = Math.max(this.scheduled, to);
+      if (this.scheduled < end) return windows;
+      this.stretches.push({ from: this.loop[0], when: when + end - from });
+      this.scheduled = this.loop[0];
+      if (this.stretches.length > 64) this.stretches.shift();
+    }
+  }
+
+  /** Wait at a document time, to continue at the audio time `when`. */
+  hold(moment, when) {
+    this.stretches = [{ from: moment, when }];
+    this.scheduled = Math.max(this.scheduled, moment);
+  }
+
+  /** Return the document time that sounds at an audio time. */
+  at(when) {
+    const part = this.stretches.findLast((stretch) => stretch.when <= when) ?? this.stretches[0];
+    const moment = part.from + Math.max(0, when - part.when);
+    return this.loop && part === this.stretches.at(-1) && moment > this.loop[1] && part.from < this.loop[1]
+      ? this.loop[1] : moment;
+  }
+}
+
+const MAX_LATENCY = 1; // seconds; Bluetooth has some tenths
+
+/**
+ * Return the context time that the loudspeakers play now, from the output timestamp if it is plausible (in WebKitGTK its
+ * clock runs twice too fast), else from the latency. `now` and `performanceTime` are milliseconds.
+ * @param {{contextTime?: number, performanceTime?: number} | undefined} stamp
+ */
+export function outputTime(stamp, currentTime, latency, now) {
+  const reported = stamp?.performanceTime ? stamp.contextTime + (now - stamp.performanceTime) / 1000 : NaN;
+  return reported > currentTime - MAX_LATENCY && reported < currentTime + 0.1 ? reported : currentTime - latency;
 }

@@ -5,40 +5,35 @@ const FONT = new URL("../../sound/musictx.sf3", import.meta.url);
 
 /** Load the synthesiser and the sound font, both from this server. @param {BaseAudioContext} context */
 export async function createSynth(context) {
-  const fetched = fetch(FONT).then((answer) => {
-    if (!answer.ok) throw new Error(`the sound font: ${answer.status}`);
-    return answer.arrayBuffer();
+  const fontRequest = fetch(FONT).then((response) => {
+    if (!response.ok) throw new Error(`the sound font: ${response.status}`);
+    return response.arrayBuffer();
   });
   await context.audioWorklet.addModule(WORKLET);
-  const node = new AudioWorkletNode(context, "musictx-synth", {
-    numberOfInputs: 0, numberOfOutputs: 1, outputChannelCount: [2],
-  });
-  const data = await fetched;
-  const waiting = new Map();
-  const loaded = new Promise((resolve, reject) => {
-    waiting.set("loaded", resolve);
-    node.onprocessorerror = () => reject(new Error("the synthesiser failed"));
-  });
-  node.port.onmessage = ({ data: answer }) => {
-    const key = answer.id ?? answer.type;
-    waiting.get(key)?.(answer);
-    waiting.delete(key);
+  const node = new AudioWorkletNode(context, "musictx-synth", { numberOfInputs: 0, numberOfOutputs: 1, outputChannelCount: [2] });
+  let count = 0; // of requests to the worklet
+  const waiting = new Map(); // number of a request to the worklet -> function that receives the reply
+  node.port.onmessage = ({ data: reply }) => {
+    waiting.get(reply.id)(reply);
+    waiting.delete(reply.id);
   };
-  node.port.postMessage({ type: "load", font: data }, [data]);
-  await loaded;
+  const request = (message, transfer = []) => new Promise((resolve, reject) => {
+    const id = ++count;
+    waiting.set(id, resolve);
+    node.onprocessorerror = () => reject(new Error("the synthesiser failed"));
+    node.port.postMessage({ ...message, id }, transfer);
+  });
+  const font = await fontRequest;
+  await request({ type: "load", font }, [font]);
 
   const ready = new Map(); // instrument -> promise
   const channels = new Map(); // channel -> instrument
-  let count = 0;
 
   async function fetchInstrument(program, drum) {
-    const id = ++count;
-    const { recordings } = await new Promise((resolve) => {
-      waiting.set(id, resolve);
-      node.port.postMessage({ type: "need", id, program, drum });
-    });
+    const { recordings } = await request({ type: "need", program, drum });
     await Promise.all(recordings.map(async ({ number, rate, data }) => {
-      const frames = (await decode(data, rate)).getChannelData(0);
+      // At its own sample rate, so that its loop points stay valid.
+      const frames = (await new OfflineAudioContext(1, 1, rate).decodeAudioData(data)).getChannelData(0);
       node.port.postMessage({ type: "decoded", number, rate, frames }, [frames.buffer]);
     }));
   }
@@ -64,9 +59,4 @@ export async function createSynth(context) {
       node.port.postMessage({ type: "silence" });
     },
   };
-}
-
-/** Decode a recording at its own sample rate, so that its loop points stay valid. */
-function decode(/** @type {ArrayBuffer} */ data, /** @type {number} */ rate) {
-  return new OfflineAudioContext(1, 1, rate).decodeAudioData(data);
 }

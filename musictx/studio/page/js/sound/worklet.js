@@ -23,10 +23,10 @@ class Synth extends AudioWorkletProcessor {
   }
 
   /** Load the sound font, an ArrayBuffer. */
-  load({ font }) {
+  load({ id, font }) {
     this.bank = SoundBankLoader.fromArrayBuffer(font);
     this.synth.soundBankManager.addSoundBank(this.bank, "main");
-    this.port.postMessage({ type: "loaded" });
+    this.port.postMessage({ id });
   }
 
   /** Post the recordings of an instrument that are not decoded yet. */
@@ -38,7 +38,7 @@ class Synth extends AudioWorkletProcessor {
       rate: sample.sampleRate,
       data: sample.compressedData.slice().buffer,
     }));
-    this.port.postMessage({ type: "needed", id, recordings }, recordings.map((recording) => recording.data));
+    this.port.postMessage({ id, recordings }, recordings.map((recording) => recording.data));
   }
 
   /** Store a decoded recording, a Float32Array. */

@@ -1,4 +1,4 @@
-/** The strip above the ruler with sections, chords and lyrics; a double click edits them. */
+/** The annotations above the ruler: sections, chords and lyrics; a double click edits them. */
 
 import { get, session } from "../core/api.js";
 import { contextOf, FONT } from "../core/canvas.js";
@@ -11,9 +11,9 @@ import { positionWords, sentence, stretchWords } from "../document/words.js";
 
 const ROW = 20; // pixels
 const DELAY = 700; // milliseconds without an edit before implied chords are requested
-const MOST = 20_000; // notes; longer pieces get no implied chords
+const MAX_NOTES = 20_000; // longer pieces get no implied chords
 
-export class Above {
+export class Annotations {
   /** The chords that the notes imply, if the piece has none written. @type {Chord[]} */
   implied = [];
 
@@ -22,14 +22,14 @@ export class Above {
     this.roll = roll;
     this.canvas = canvas;
     const { app } = roll;
-    const needsChords = ({ music, notes, chords }) => music !== "free" && notes.size > 0 && notes.size <= MOST && !chords.length;
+    const needsChords = ({ music, notes, chords }) => music !== "free" && notes.size > 0 && notes.size <= MAX_NOTES && !chords.length;
     fetchOnChange(app, "chords?symbols=1", needsChords, (chords) => this.#setImplied(chords ?? []), DELAY);
-    app.on("piece", () => document.documentElement.style.setProperty("--above", `${ROW * this.rows().length}px`));
+    app.on("piece", () => document.documentElement.style.setProperty("--annotations-height", `${ROW * this.rows().length}px`));
     this.canvas.addEventListener("dblclick", (event) => {
       const row = this.rows()[Math.floor(event.offsetY / ROW)];
       const time = Math.max(0, roll.view.time(event.offsetX));
-      if (row === "lyric") return this.words(this.#near(row, event.offsetX) ?? time);
-      this.write(row === "section" ? "section" : "chord", this.#near(row, event.offsetX) ?? app.beats.floor(time, 1));
+      if (row === "lyric") return this.writeLyrics(this.#timeOfText(row, event.offsetX) ?? time);
+      this.write(row === "section" ? "section" : "chord", this.#timeOfText(row, event.offsetX) ?? app.beats.floor(time, 1));
     });
     this.canvas.addEventListener("pointerdown", (event) => event.preventDefault());
   }
@@ -37,16 +37,21 @@ export class Above {
   /** The rows of the strip, from the top. @returns {("section" | "chord" | "lyric")[]} */
   rows() {
     const { piece } = this.roll.app;
-    return [piece?.sections.length && "section", "chord", piece?.lyrics.length && "lyric"].filter(Boolean);
+    return /** @type {("section" | "chord" | "lyric")[]} */ ([piece?.sections.length && "section", "chord", piece?.lyrics.length && "lyric"].filter(Boolean));
   }
 
-  /** Are chords written in the piece? */
-  get named() {
+  /** Does the piece have written chords? */
+  get hasChords() {
     return Boolean(this.roll.app.piece?.chords.length);
   }
 
-  /** Return the time of the text at a pixel. */
-  #near(row, x) {
+  /** The written chords, else those that the notes imply. */
+  get chords() {
+    return this.hasChords ? this.roll.app.piece.chords : this.implied;
+  }
+
+  /** Return the time of the text at an x, if there is one. */
+  #timeOfText(row, x) {
     const { app, view } = this.roll;
     const all = { section: app.piece.sections, chord: app.piece.chords, lyric: app.piece.lyrics }[row];
     return all.findLast(([time]) => view.x(time) <= x && x < view.x(time) + 40)?.[0];
@@ -55,23 +60,20 @@ export class Above {
   /** Open the dialog for the chord or section at a time. @param {"chord" | "section"} kind @param {number} time */
   write(kind, time) {
     const { app } = this.roll;
-    const where = `at ${positionWords(app.beats, time)}`;
-    if (kind === "section") {
-      return this.#ask("Section", where, textAt(app.piece.sections, time)?.[1] ?? "", "Such as Verse, Chorus or A; empty: none here.",
-        async (text) => setText(app.piece, kind, time, text));
-    }
-    const [, , shown = ""] = textAt(this.named ? app.piece.chords : this.implied, time) ?? [];
-    this.#ask("Chord", where, shown, "Such as C, Am7, F#m7b5, Gsus4 or N.C.; empty: none here. It holds until the next.", async (text) => {
-      const name = text && (await get(`${session(app.piece.id)}/chord?${new URLSearchParams({ text })}`)).name;
-      return setText(app.piece, kind, time, name, text);
+    const isChord = kind === "chord";
+    const texts = /** @type {[number, ...string[]][]} */ (isChord ? this.chords : app.piece.sections);
+    const help = isChord ? "Such as C, Am7, F#m7b5, Gsus4 or N.C.; empty: none here. It holds until the next." : "Such as Verse, Chorus or A; empty: none here.";
+    this.#ask(isChord ? "Chord" : "Section", `at ${positionWords(app.beats, time)}`, String(textAt(texts, time)?.at(-1) ?? ""), help, async (text) => {
+      const marker = isChord && text ? (await get(`${session(app.piece.id)}/chord?${new URLSearchParams({ text })}`)).name : text;
+      return setText(app.piece, kind, time, marker, text);
     });
   }
 
-  /** Open the dialog for the words under the notes: of the selected bars, else from a time on. @param {number} [time]  default: the selected note, or the cursor */
-  words(time) {
+  /** Open the dialog for the lyrics of the selected bars, else from a time on. @param {number} [time]  default: the selected note, or the cursor */
+  writeLyrics(time) {
     const { app } = this.roll;
-    const { piece, selection: { range, notes: picked } } = app;
-    const chosen = notesById(piece, picked).sort((a, b) => a.start - b.start)[0];
+    const { piece, selection: { range, notes } } = app;
+    const chosen = notesById(piece, notes).sort((a, b) => a.start - b.start)[0];
     const begin = time ?? range?.begin ?? chosen?.start ?? app.cursor.time;
     const track = range ? app.inputTrack?.id : chosen?.track ?? app.inputTrack?.id;
     const starts = this.roll.index.notes.filter((note) => note.track === track).map((note) => note.start);
@@ -82,12 +84,12 @@ export class Above {
       async (line) => setLyrics(piece, line, stretch, starts));
   }
 
-  /** Open a dialog with one field. @param {string} what @param {string} where @param {string} shown @param {string} help @param {(text: string) => Promise<Operation | string | null>} write  returns an operation or an error message */
-  #ask(what, where, shown, help, write) {
+  /** Open a dialog with one field. @param {string} kind @param {string} where @param {string} text  the present one @param {string} help @param {(text: string) => Promise<Operation | string | null>} write  returns an operation or an error message */
+  #ask(kind, where, text, help, write) {
     const { app } = this.roll;
-    const field = h("input", { type: "text", maxLength: what === "Words" ? 2000 : 60, value: shown, "aria-label": what, spellcheck: false });
+    const field = h("input", { type: "text", maxLength: kind === "Words" ? 2000 : 60, value: text, "aria-label": kind, spellcheck: false });
     const hint = h("p.hint", { role: "status" }, help);
-    openForm(app, `${what} ${where}`, "text-form", async () => {
+    openForm(app, `${kind} ${where}`, "text-form", async () => {
       const operation = await write(field.value.trim()).catch((error) => sentence(error.message));
       if (typeof operation === "string") {
         hint.textContent = operation;
@@ -95,7 +97,7 @@ export class Above {
         return false;
       }
       app.change(operation);
-      if (operation) app.say(operation.label);
+      if (operation) app.announce(operation.label);
       return true;
     }, field, h("button.gold", { type: "submit" }, "Write"), hint);
     field.select();
@@ -119,10 +121,9 @@ export class Above {
       const middle = (i + 0.5) * ROW + 1;
       if (row === "section") this.#sections(ctx, i * ROW, app.piece.sections);
       else if (row === "chord") {
-        const chords = this.named ? app.piece.chords : this.implied;
-        this.#texts(ctx, middle, chords.map(([time, , symbol]) => [time, chordLabel(symbol)]), `${this.named ? "600" : "italic"} 13px ${FONT}`, this.named ? colours.ink : colours["ink-2"]);
-      }
-      else this.#texts(ctx, middle, app.piece.lyrics, `12.5px ${FONT}`, colours["ink-2"]);
+        const [style, colour] = this.hasChords ? ["600", colours.ink] : ["italic", colours["ink-2"]];
+        this.#texts(ctx, middle, this.chords.map(([time, , symbol]) => [time, chordLabel(symbol)]), `${style} 13px ${FONT}`, colour);
+      } else this.#texts(ctx, middle, app.piece.lyrics, `12.5px ${FONT}`, colours["ink-2"]);
     });
   }
 

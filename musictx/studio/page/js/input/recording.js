@@ -1,4 +1,4 @@
-/** A recording of keys and a sustain pedal as notes, and the count-in before it. Pure. */
+/** A recording of keys and a sustain pedal as notes, and the count-in before it; no DOM. */
 
 import { count } from "../document/words.js";
 
@@ -16,13 +16,13 @@ export class Recording {
     this.pressed = new Set(); // pitches; other notes that sound are held by the pedal
   }
 
-  on(time, pitch, velocity) {
+  noteOn(time, pitch, velocity) {
     this.#finish(time, (note) => note.pitch === pitch);
     this.pressed.add(pitch);
     this.notes.push({ start: Math.max(time, this.from), end: null, pitch, velocity, track: this.track });
   }
 
-  off(time, pitch) {
+  noteOff(time, pitch) {
     this.pressed.delete(pitch);
     if (!this.sustained) this.#finish(time, (note) => note.pitch === pitch);
   }
@@ -38,7 +38,7 @@ export class Recording {
     return this.notes.sort((a, b) => a.start - b.start || a.pitch - b.pitch);
   }
 
-  /** End the open notes that `ends` accepts; notes that end in the count-in are dropped. @param {number} time @param {(note: Ghost) => boolean} ends */
+  /** End the open notes for which `ends` is true; notes that end in the count-in are dropped. @param {number} time @param {(note: Ghost) => boolean} ends */
   #finish(time, ends) {
     const ended = this.notes.filter((note) => note.end === null && ends(note));
     for (const note of ended) note.end = Math.max(time, note.start + SHORTEST);

@@ -1,7 +1,7 @@
 /** Playback of a proposal, which may still be composing. */
 
 import { loadSetting } from "../core/storage.js";
-import { frontier, isRunning } from "../document/takes.js";
+import { composedUntil, isRunning } from "../document/takes.js";
 
 /**
  * Return the piece with a proposal for the player; newly composed notes are added as they arrive.
@@ -16,12 +16,12 @@ export function withProposal(app, take, number) {
   return {
     music() {
       const { piece } = app;
-      const proposal = app.accepted(take, number) ? undefined : latest();
+      const proposal = app.isAccepted(take, number) ? undefined : latest();
       const newVersion = `${piece.revision} ${proposal?.state} ${proposal?.version}`;
       if (newVersion !== version) { // else both lists stay the same objects, which the player recognises
         version = newVersion;
         const fresh = proposal?.notes ?? [];
-        const { removed, restored } = app.exchange(take, fresh.length ? proposal : undefined);
+        const { removed, restored } = app.exchangedNotes(take, fresh.length ? proposal : undefined);
         notes = [...[...piece.notes.values()].filter((note) => !removed.has(note.id)), ...restored, ...fresh];
         const byId = new Map([...piece.tracks, ...(proposal?.tracks ?? [])].map((track) => [track.id, track]));
         for (const { track: id } of fresh) if (!byId.has(id)) byId.set(id, { id, name: "", program: 0, drum: false });
@@ -29,18 +29,15 @@ export function withProposal(app, take, number) {
       }
       return { ...piece, notes, tracks };
     },
-    edge() {
+    composedUntil() {
       const proposal = latest();
-      return isRunning(proposal) ? frontier(proposal, app.stretchOf(take).begin) : Infinity;
+      return isRunning(proposal) ? composedUntil(proposal, app.stretchOf(take).begin) : Infinity;
     },
     proposal: { take: take.id, proposal: number },
   };
 }
 
-/**
- * Play the shown proposal from the first note that is composed, unless something else is playing.
- * @param {App} app @param {Player} player
- */
+/** Play the shown proposal from the first note that is composed, unless something else is playing. @param {App} app @param {Player} player */
 export function listenAlong(app, player) {
   const played = new Set();
   app.takes.on("notes", ({ take, proposal }) => {

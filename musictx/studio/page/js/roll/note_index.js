@@ -2,8 +2,7 @@
 
 import { lowerBound } from "../core/numbers.js";
 
-/** Pixels at each end of a note that drag this end. */
-const EDGE = 6;
+const EDGE = 6; // pixels at each end of a note that drag this end
 
 export class NoteIndex {
   /** @param {Iterable<Note>} notes */
