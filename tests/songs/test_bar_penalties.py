@@ -215,7 +215,7 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
     if is_asked:
         levels = np.array([len(recent) / span, at_once])
         dense, crowd = constants.CROWD_GAIN * np.log2(levels.clip(0.5) / values[:2])
-    wanted = np.zeros(BARS.size)
+    wanted = np.zeros(TABLE.size)
     if count == 0:
         for place in range(*TABLE.range("place")):
             wait = (TABLE.tokens[place][1] - last) / 48
