@@ -165,7 +165,7 @@ class AccompanyConfig(MelodyOptions, SteeringOptions):
     )
     style: str | None = option(
         None,
-        "style of the drums that add= composes in 4/4, such as rock or jazz; an unknown name lists "
+        "style of the drums that add= composes, such as rock or jazz; an unknown name lists "
         "the styles of the model",
     )
 

@@ -238,8 +238,14 @@ class BarInfill(Infill):
             gains.append(partial(infill_penalties.on_root, bass=bass, slash=self.slash))
         if self.drummers:
             drummer = self.drummers[sum(self.seed) % len(self.drummers)]
+            meters = [(n, 2**exponent) for n, exponent, _ in given.bars.tolist()]
+            players = {meter: drummer.in_meter(*meter) for meter in {*meters}}
             gains.append(
-                partial(infill_penalties.drummer_strokes, drummer=drummer, sections=self.sections)
+                partial(
+                    infill_penalties.drummer_strokes,
+                    drummers=[players[meter] for meter in meters],
+                    sections=self.sections,
+                )
             )
         costs: list[SparsePenalty] = []
         if habits:

@@ -32,7 +32,7 @@ KINDS = {
     "side stick": (37,),
     "pedal hat": (44,),
 }
-KICK, CRASH = (list(KINDS).index(kind) for kind in ("kick", "crash"))
+KICK, HAT, CRASH = (list(KINDS).index(kind) for kind in ("kick", "hat", "crash"))
 #: The steps of a quarter note at which a drummer may hit a drum: sixteenths and triplet eighths.
 PLACES = (0, 6, 8, 12, 16, 18)
 #: Quarter notes in a bar of a drummer: 4/4.
@@ -65,6 +65,28 @@ def from_text(drummer: str) -> np.ndarray:
     return rates
 
 
+def beats_of(numerator: int, denominator: int) -> tuple[int, bool]:
+    """The number of beats in a bar of a meter, and whether they are dotted quarter notes. The
+    number is 0 if drummers do not play this meter: they play bars of 2 to 4 beats."""
+    is_dotted = denominator == 8 and numerator % 3 == 0
+    beats = numerator / 3 if is_dotted else 4 * numerator / denominator
+    return (int(beats) if beats in (2, 3, 4) else 0), is_dotted
+
+
+def in_meter(rates: np.ndarray, beats: int, is_dotted: bool) -> np.ndarray:
+    """The ``rates`` (K, 96) of a bar of 4/4 in a bar of :func:`beats_of` a meter: those of its
+    first beats and of its last, so that 3/4 has a kick and two snares. A hit in a dotted beat is on
+    the nearest of its three eighths (of two, the later); hats on the third are on the second,
+    too."""
+    rates = rates.reshape(len(rates), QUARTERS, -1)[:, [*range(beats - 1), QUARTERS - 1]]
+    if is_dotted:
+        eighths = np.maximum.reduceat(rates, [0, 4, 12], axis=2)
+        eighths[HAT, :, 1] = eighths[HAT, :, 2]
+        rates = np.zeros((*eighths.shape, STEPS_PER_QUARTER // 2))
+        rates[..., 0] = eighths
+    return rates.reshape(len(rates), -1)
+
+
 class Drummer:
     """The probabilities that one drummer gives to the next hit in an unfinished bar.
 
@@ -84,6 +106,7 @@ class Drummer:
         self.closing = self.opening = self
         if fill is not None:
             opening = rates.copy()
+            opening[:, 0] = 0.0  # with a hat, a crash would be a soft stroke
             opening[[KICK, CRASH], 0] = 1.0  # certain, whatever the model prefers
             begin = next(iter(np.flatnonzero(fill.any(0))), self.steps)
             closing = np.concatenate([rates[:, :begin], fill[:, begin:]], axis=1)
@@ -99,7 +122,16 @@ class Drummer:
         #: after a higher one the kind cannot come.
         kinds = range(len(KINDS))
         self._last = np.array([np.append(drums[self.kinds == n], -1).max() for n in kinds])
-        self._drums = drums
+        self._drums, self._rates, self._fill = drums, rates, fill
+
+    def in_meter(self, numerator: int, denominator: int) -> Drummer | None:
+        """This drummer of 4/4 in bars of a meter; ``None``: drummers do not play it. In others than
+        4/4 the weight is ``STYLE_WEIGHT``: the model was trained with few drums in them."""
+        beats, is_dotted = beats_of(numerator, denominator)
+        if not beats or (beats, is_dotted) == (QUARTERS, False):
+            return self if beats else None
+        fill = None if self._fill is None else in_meter(self._fill, beats, is_dotted)
+        return Drummer(in_meter(self._rates, beats, is_dotted), STYLE_WEIGHT, self._drums, fill)
 
     def _possible(self, struck: Sequence[int]) -> np.ndarray:
         """(K,) bool: the kinds that may still be struck at a step after the drums ``struck``. Drums
@@ -167,10 +199,10 @@ def choose_drummers(
     if style is not None and style not in styles:
         expected = f"expected one of {', '.join(styles)}" if styles else "this model has no styles"
         raise UserError(f"style={style}: {expected}")
-    quarters = 4 * score.meters["numerator"] / score.meters["denominator"]
-    if style is not None and len(quarters) and not (quarters == QUARTERS).any():
+    meters = [(numerator, denominator) for _, numerator, denominator in score.meters.tolist()]
+    if style is not None and meters and not any(beats_of(*meter)[0] for meter in meters):
         raise UserError(
-            f"style={style}: the drummers of this style play in 4/4, and no bar of the file is; "
+            f"style={style}: drummers play bars of 2 to 4 beats, and no bar of the file is one; "
             "leave style out"
         )
     drums = bundle.tokenizer.vocabulary.values_in("drum")

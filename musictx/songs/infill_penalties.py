@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,10 +32,15 @@ class Bass(NamedTuple):
     high: int = 127
 
 
-def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = ()) -> Nats:
-    """Favour what the drummer plays next, in regions of drums alone and in bars as long as the
-    drummer's (4/4). ``sections`` are the numbers of the bars that begin a section: the drummer
-    plays an opening in these bars, and a fill in the bars before them."""
+def drummer_strokes(
+    row: BarRow, drummers: Sequence[Drummer | None], sections: Collection[int] = ()
+) -> Nats:
+    """Favour what the drummer of the current bar, one of ``drummers``, plays next, in regions of
+    drums alone and in bars as long as the drummer's. ``sections`` are the numbers of the bars that
+    begin a section: the drummer plays an opening in these bars, and a fill in the bars before."""
+    drummer = drummers[row.bar]
+    if drummer is None:
+        return
     if row.bar + 1 in sections:
         drummer = drummer.closing
     elif row.bar in sections:

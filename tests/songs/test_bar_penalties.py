@@ -14,7 +14,6 @@ from musictx.api import generate
 from musictx.data.statistics import WINDOW_SECONDS, Habit
 from musictx.sampling.constants import (
     FEWEST_NOTES,
-    LOUDNESS_GAIN,
     REGISTER_GAIN,
     REPETITION_GAIN,
     REPETITION_NOTES,
@@ -216,7 +215,7 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
     if is_asked:
         levels = np.array([len(recent) / span, at_once])
         dense, crowd = constants.CROWD_GAIN * np.log2(levels.clip(0.5) / values[:2])
-    wanted = np.zeros(BARS.size)
+    wanted = np.zeros(TABLE.size)
     if count == 0:
         for place in range(*TABLE.range("place")):
             wait = (TABLE.tokens[place][1] - last) / 48
@@ -239,8 +238,8 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
         first, *_ = loud = Velocities(2).of_bin[1:]
         for number, velocity in enumerate(loud, 1):
             share = len(recent) / max(len(recent), FEWEST_NOTES)
-            above = LOUDNESS_GAIN * share * (first - loudness) / 10 * (velocity - loudness) / 10
-            wanted[TABLE.id("velocity", number)] = above
+            off = share * (first - loudness) / 10 * (velocity - loudness) / 10
+            wanted[TABLE.id("velocity", number)] = constants.VELOCITY_GAIN * abs(off)
     usual = () if is_asked else (targets.pop("density"), targets.pop("polyphony"))
     if not is_asked and count < 2 and bars[-1]:
         part_token = TABLE.id("drums") if part == DRUMS else TABLE.id("program", part)

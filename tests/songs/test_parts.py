@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import musictx
-from musictx.apps import parts
+from musictx.apps import infill, parts
+from musictx.config import AccompanyConfig
 from musictx.data.statistics import notes_at_onsets
 from musictx.errors import UserError
 from musictx.notes import METER
@@ -104,6 +105,14 @@ def test_drums_are_played_in_the_requested_style(songs, band):
         assert len(set(steps[steps % 24 == 0])) >= 12, "of 16 beats"
 
 
+def test_drums_beside_those_of_a_file_are_announced(tmp_path):
+    music, lines = together(line(*TUNE), of((0.0, 0.1, 36, 80, 0, True, 1))), []
+    path = str(musictx.write(music, tmp_path / "a.mid"))
+    config = AccompanyConfig(melody=path, add="drums", out=str(tmp_path))
+    next(infill.results(config, lines.append))
+    assert any("the file has drums" in text for text in lines)
+
+
 def test_a_loop_ends_with_a_fill_and_begins_with_a_crash(songs, band):
     """Of four bars; without the loop, a section is longer than that."""
     for loop in (True, False):
@@ -118,7 +127,7 @@ def test_a_loop_ends_with_a_fill_and_begins_with_a_crash(songs, band):
 
 def test_parts_and_styles_that_a_model_lacks_are_refused_in_a_sentence(songs, tiny, band):
     music = musictx.read(band)
-    waltz = replace(music, meters=np.array([(0.0, 3, 4)], METER), file=b"")
+    in_five = replace(music, meters=np.array([(0.0, 5, 4)], METER), file=b"")
     for file, model, options, sentence in (
         (band, songs, {"add": "harp"}, "lead, piano, chords, .* flute, drums, counter-melody"),
         (band, tiny["piano"], {"add": "bass"}, r"\(model=song does\); it writes piano, chords"),
@@ -128,7 +137,7 @@ def test_parts_and_styles_that_a_model_lacks_are_refused_in_a_sentence(songs, ti
         (band, songs, {"add": "drums", "style": "polka"}, "polka: expected one of disco, hush"),
         (band, songs, {"style": "disco"}, "styles are for drums; .*add=drums.* disco, hush"),
         (band, songs, {"add": "bass", "style": "walk"}, "styles are for drums; .* disco, hush"),
-        (waltz, songs, {"add": "drums", "style": "disco"}, "play in 4/4"),
+        (in_five, songs, {"add": "drums", "style": "disco"}, "bars of 2 to 4 beats"),
     ):
         with pytest.raises(UserError, match=sentence):
             musictx.accompany(file, model, **options)
