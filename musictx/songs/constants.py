@@ -19,10 +19,6 @@ BARS_TOP_P = 0.99
 #: each sounding note over the target.
 #: "song goes on, which bars are pulled back to, what is asked for".
 CROWD_GAIN, LENGTH_GAIN = 4.0, 0.5
-#: The penalty on a velocity 10 from the target while the music is 10 too loud or too soft.
-#: "drums as loud as drummers": .003 of the strokes have at most velocity 24 (before .133; songs
-#: with drums .009, drummers .075), requested loudness rank correlation .85 (before .82).
-VELOCITY_GAIN = 1.0
 #: The least share of its usual notes that a part should have, the bonus of its next note for each
 #: note that it lacks, and the seconds that count where music is continued, so that a part may rest
 #: for half of them. Same source: second basses that were silent 7 of 8 times, then never.

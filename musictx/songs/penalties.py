@@ -14,12 +14,7 @@ from typing import Any
 import numpy as np
 
 from musictx.notes import DRUMS
-from musictx.sampling.constants import (
-    FEWEST_NOTES,
-    REPETITION_GAIN,
-    REPETITION_NOTES,
-    REQUESTED_GAIN,
-)
+from musictx.sampling.constants import REPETITION_GAIN, REPETITION_NOTES, REQUESTED_GAIN
 from musictx.sampling.constraints import Penalty, RowPenalty, forbidding
 from musictx.sampling.penalties import feedback, polyphony_error, window_seconds
 from musictx.sampling.steer import Steering
@@ -76,8 +71,7 @@ def bar_feedback(row: Any, steering: Steering, has_chords: bool) -> Nats:
                chord comes there
     polyphony  long notes; if it is requested, also new notes, as for the density
     register   high notes
-    loudness   velocities far from the target, while the mean is too high or too low; if those on
-               the other side of the target were favoured, accents and very soft notes would come
+    loudness   loud notes
 
     Without a target of density the usual density is the target, by :data:`REQUESTED_GAIN` nats for
     each note per second. If it is exceeded, only another note of the same part at the same place is
@@ -98,9 +92,7 @@ def bar_feedback(row: Any, steering: Steering, has_chords: bool) -> Nats:
         yield state.ids["length"], constants.LENGTH_GAIN * (sounding - polyphony) * doublings
     elif field > LENGTH and recent and (target := targets.get("loudness")):
         velocities = state.velocities[[note.velocity_bin for note in recent]]
-        excess = np.sum(velocities - target) / max(len(velocities), FEWEST_NOTES)
-        nats = constants.VELOCITY_GAIN * np.abs(excess * (state.velocities[1:] - target)) / 100
-        yield state.ids["velocity"], nats
+        yield state.ids["velocity"], feedback("loudness", target, velocities, state.velocities[1:])
     if field >= TONE:
         return
     polyphony_nats = 0.0

@@ -14,6 +14,7 @@ from musictx.api import generate
 from musictx.data.statistics import WINDOW_SECONDS, Habit
 from musictx.sampling.constants import (
     FEWEST_NOTES,
+    LOUDNESS_GAIN,
     REGISTER_GAIN,
     REPETITION_GAIN,
     REPETITION_NOTES,
@@ -238,8 +239,8 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
         first, *_ = loud = Velocities(2).of_bin[1:]
         for number, velocity in enumerate(loud, 1):
             share = len(recent) / max(len(recent), FEWEST_NOTES)
-            off = share * (first - loudness) / 10 * (velocity - loudness) / 10
-            wanted[TABLE.id("velocity", number)] = constants.VELOCITY_GAIN * abs(off)
+            above = LOUDNESS_GAIN * share * (first - loudness) / 10 * (velocity - loudness) / 10
+            wanted[TABLE.id("velocity", number)] = above
     usual = () if is_asked else (targets.pop("density"), targets.pop("polyphony"))
     if not is_asked and count < 2 and bars[-1]:
         part_token = TABLE.id("drums") if part == DRUMS else TABLE.id("program", part)
