@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _functorch
+from torch._C import _DisableTorchDispatch, _functorch
 from torch.autograd import forward_ad
 
 from musictx import registry
@@ -180,8 +180,9 @@ def _choice(implementation: str, job: Job, exporting: bool) -> tuple[str, str | 
 def works(name: str, device: str, dtype: torch.dtype, size: int, labels: int) -> bool:
     """Whether the implementation computes a few tokens and their gradients without an error on this
     machine, tested once in each process. Prints an error to stderr, in one line."""
-    try:
-        with torch.inference_mode(False), torch.enable_grad():
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x)
+    try:  # without the modes and hooks of the caller, such as those of gradient checkpointing
+        with torch.inference_mode(False), torch.enable_grad(), _DisableTorchDispatch(), hooks:
             x = torch.linspace(-1, 1, 40 * size, device=device).view(1, 1, 40, size).to(dtype)
             q, table = x.requires_grad_(), x[0].detach().requires_grad_()
             axes, span = [Axis(table, high=39)], (Span(0, 40),) * 2

@@ -7,12 +7,14 @@ from functools import cache
 
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
 from musictx.attention import api, positions
 from musictx.attention.api import attend
 from musictx.attention.job import ANY, Job, Setting
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.speed import fused, native
+from tests import compiler
 from tests.attention import cases
 
 
@@ -142,6 +144,12 @@ class Backward(torch.autograd.Function):
         return v.clone()
 
     backward = staticmethod(broken)
+
+
+@pytest.mark.parametrize("name", ["chunked", pytest.param("native", marks=compiler.needed)])
+def test_auto_tests_a_kernel_without_the_hooks_and_modes_of_the_caller(name):
+    with torch.autograd.graph.saved_tensors_hooks(broken, broken), FakeTensorMode():
+        assert api.works.__wrapped__(name, "cpu", torch.float32, 16, 0)
 
 
 @pytest.mark.parametrize(
