@@ -31,10 +31,11 @@ def unsupported_reason(job: Job, device: str, *dtypes: torch.dtype) -> str | Non
     )
 
 
-def dropout_seed(setting: Setting) -> int:
-    """A seed for dropout, or 0 without dropout. It comes from torch's CPU generator: no device has
-    to finish first, and a seeded or resumed run drops the same weights."""
-    return int(torch.randint(2**62, ())) if setting.dropout else 0
+def dropout_seed(setting: Setting) -> Tensor | None:
+    """A seed for dropout, int64 (), or None without dropout. It comes from torch's CPU generator:
+    no device has to finish first, and a seeded or resumed run drops the same weights. It is a
+    tensor, since ``torch.compile`` cannot compute numbers from random tensors."""
+    return torch.randint(2**62, (), device="cpu") if setting.dropout else None
 
 
 def piece_codes(setting: Setting) -> tuple[Tensor, Tensor] | tuple[None, None]:
