@@ -89,11 +89,15 @@ def test_masks_mean_the_same_as_in_torch(mask, memory):
 
 
 @pytest.mark.parametrize(
-    "implementation", ["auto", "chunked", "skew", pytest.param("native", marks=compiler.needed)]
+    ("implementation", "scheme"),
+    [
+        *[("auto", "huang"), ("chunked", "huang"), ("skew", "huang"), ("auto", "huang_local")],
+        pytest.param("native", "huang", marks=compiler.needed),
+    ],
 )
-def test_padding_does_not_affect_other_tokens(implementation):
+def test_padding_and_other_pieces_do_not_affect_tokens(implementation, scheme):
     torch.manual_seed(0)
-    layer = RelativeAttention(16, 2, context=24, implementation=implementation)
+    layer = RelativeAttention(16, 2, scheme, context=12, implementation=implementation)
     x, lengths = torch.randn(3, 10, 16), [10, 6, 3]
     padding = torch.arange(10) >= torch.tensor(lengths)[:, None]
     found = layer(x, key_padding_mask=padding)
@@ -102,6 +106,9 @@ def test_padding_does_not_affect_other_tokens(implementation):
     pieces = torch.tensor([[0] * 5 + [3] * 5] * 3)
     found = layer(x, key_padding_mask=padding, pieces=pieces)
     torch.testing.assert_close(found[1, :6], layer(x[1, :6], pieces=pieces[1, :6]))
+    for start in (0, 7):
+        found = layer(x, key_padding_mask=padding.flip(1), pieces=pieces, start=start)
+        torch.testing.assert_close(found[1, 5:], layer(x[1, 5:], start=start))
 
 
 @pytest.mark.parametrize("scheme", ["huang", "huang_local", "rotary"])
