@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from musictx.attention import positions
 from musictx.attention.api import attend, why_not
 from musictx.attention.job import first_keys
 from musictx.attention.terms import PLACE, Positions, Span
+from musictx.config.checks import require
 from musictx.errors import ConfigError
 
 
@@ -53,8 +55,12 @@ class RelativeAttention(nn.Module):
         implementation: str = "auto",
     ) -> None:
         super().__init__()
-        if not 0 < heads <= width or width % heads:
-            raise ConfigError(f"heads={heads}: expected a divisor of width={width}")
+        for name, value in (("width", width), ("heads", heads), ("context", context)):
+            is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+            require(is_integer and value > 0, name, repr(value), "an integer above 0")
+        require(width % heads == 0, "heads", heads, f"a divisor of width={width}")
+        require(causal in (True, False), "causal", causal, "True or False")
+        require(0 <= dropout < 1, "dropout", dropout, "0 up to but not including 1")
         self.width, self.heads, self.causal = width, heads, causal
         self.dropout, self.implementation = dropout, implementation
         config = {"name": position} if isinstance(position, str) else position

@@ -25,6 +25,10 @@ def test_cross_attention_counts_positions_from_start(scheme):
     [
         ({"heads": 3}, "heads=3"),
         ({"heads": 0}, "heads=0"),
+        ({"heads": 2.0}, "heads=2.0: expected an integer"),
+        ({"context": -3}, "context=-3"),
+        ({"causal": "no"}, "causal=no"),
+        ({"dropout": 1}, "dropout=1"),
         ({"width": 6, "position": "rotary"}, "position=rotary"),
         ({"position": "learned"}, "position=learned"),
         ({"position": "two_d"}, "position=two_d"),
