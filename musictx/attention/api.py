@@ -5,7 +5,8 @@ skew        the formulation of Huang et al. (2018): causal, with one table (atte
 sdpa        torch's kernel: plain attention (attention/sdpa.py)
 auto        the fastest one that supports the call and works on this machine: sdpa for plain
             attention, otherwise the first of the optional components (speed/) or reference. With
-            ``torch.export`` it is reference, which has only operations that every compiler supports
+            ``torch.export`` and ``torch.jit.trace`` it is reference, whose operations every
+            compiler supports
 
 If a named implementation does not support the call, ``UserError`` is raised; no other one replaces
 it. Optional components (:mod:`musictx.registry`) add modules with ``attend`` and
@@ -130,7 +131,8 @@ def choose(implementation: str, job: Job) -> str:
     """Return the name of the implementation that computes ``job`` if ``implementation`` is
     requested. Raises ``ValueError`` for an unknown name, and ``UserError`` if the requested
     implementation does not support ``job``."""
-    name, reason = _constant_choice(implementation, tuple(job), torch.compiler.is_exporting())
+    exporting = torch.compiler.is_exporting() or torch.jit.is_tracing()
+    name, reason = _constant_choice(implementation, tuple(job), exporting)
     if reason:
         raise UserError(f"implementation={implementation}: {reason}")
     return name

@@ -132,3 +132,13 @@ def test_a_sequence_without_batch_dimension_is_a_batch_of_one_also_on_meta(schem
     for shape in ((9, 16), (2, 9, 16)):
         out = layer.to("meta")(torch.empty(shape, device="meta"))
         assert (out.shape, out.device.type) == (shape, "meta")
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch, about itself
+@pytest.mark.parametrize("scheme", ["huang", "rotary"])
+def test_a_traced_or_exported_layer_accepts_batches_of_other_sizes(scheme):
+    layer, x = RelativeAttention(16, 2, scheme, context=24), torch.randn(5, 7, 16)
+    sizes = {"x": {0: torch.export.Dim("batch")}}
+    exported = torch.export.export(layer, (x[:2],), dynamic_shapes=sizes, strict=False)
+    for alike in (torch.jit.trace(layer, (x[:2],)), exported.module()):
+        torch.testing.assert_close(alike(x), layer(x))
