@@ -93,15 +93,12 @@ def test_masks_mean_the_same_as_in_torch(mask, memory):
 
 
 @pytest.mark.parametrize(
-    ("implementation", "scheme"),
-    [
-        *[("auto", "huang"), ("chunked", "huang"), ("skew", "huang"), ("auto", "huang_local")],
-        pytest.param("native", "huang", marks=compiler.needed),
-    ],
+    "implementation", ["local", "chunked", "skew", pytest.param("native", marks=compiler.needed)]
 )
-def test_padding_and_other_pieces_do_not_affect_tokens(implementation, scheme):
+def test_padding_and_other_pieces_do_not_affect_tokens(implementation):
     torch.manual_seed(0)
-    layer = RelativeAttention(16, 2, scheme, context=12, implementation=implementation)
+    kind = ("huang", implementation) if implementation != "local" else ("huang_local", "auto")
+    layer = RelativeAttention(16, 2, kind[0], context=12, implementation=kind[1])
     x, lengths = torch.randn(3, 10, 16), [10, 6, 3]
     padding = torch.arange(10) >= torch.tensor(lengths)[:, None]
     found = layer(x, key_padding_mask=padding)
@@ -110,9 +107,8 @@ def test_padding_and_other_pieces_do_not_affect_tokens(implementation, scheme):
     pieces = torch.tensor([[0] * 5 + [3] * 5] * 3)
     found = layer(x, key_padding_mask=padding, pieces=pieces)
     torch.testing.assert_close(found[1, :6], layer(x[1, :6], pieces=pieces[1, :6]))
-    for start in (0, 7):
-        found = layer(x, key_padding_mask=padding.flip(1), pieces=pieces, start=start)
-        torch.testing.assert_close(found[1, 5:], layer(x[1, 5:], start=start))
+    found = layer(x, key_padding_mask=padding.flip(1), pieces=pieces, start=6)
+    torch.testing.assert_close(found[1, 5:], layer(x[1, 5:], start=6))
 
 
 @pytest.mark.parametrize("scheme", ["huang", "huang_local", "rotary"])
@@ -138,7 +134,7 @@ def test_a_sequence_without_batch_dimension_is_a_batch_of_one_also_on_meta(schem
 @pytest.mark.parametrize("scheme", ["huang", "rotary"])
 def test_a_traced_or_exported_layer_accepts_batches_of_other_sizes(scheme):
     layer, x = RelativeAttention(16, 2, scheme, context=24), torch.randn(5, 7, 16)
-    sizes = {"x": {0: torch.export.Dim("batch")}}
-    exported = torch.export.export(layer, (x[:2],), dynamic_shapes=sizes, strict=False)
+    size = {0: torch.export.Dim("batch")}
+    exported = torch.export.export(layer, (x[:2],), dynamic_shapes=[size], strict=False)
     for alike in (torch.jit.trace(layer, (x[:2],)), exported.module()):
         torch.testing.assert_close(alike(x), layer(x))

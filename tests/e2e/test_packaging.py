@@ -53,12 +53,11 @@ def test_every_file_of_the_checkout_is_in_the_wheel(wheel):
 
 
 def test_an_editable_installation_is_a_path_from_which_editors_read_the_types(wheel, tmp_path):
-    copy = wheel.parents[1]
     program = "import setuptools.build_meta as b, sys; b.build_editable(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=copy, check=True)
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=wheel.parents[1], check=True)
     (archive,) = map(zipfile.ZipFile, tmp_path.glob("*.whl"))
     (path,) = (archive.read(name) for name in archive.namelist() if name.endswith(".pth"))
-    assert Path(path.decode().strip()) == copy
+    assert Path(path.decode().strip()) == wheel.parents[1]
 
 
 @pytest.fixture(scope="module")
