@@ -28,7 +28,7 @@ OPENINGS = ("mozart_k545",)
 
 def is_model(folder: Path) -> bool:
     """Whether ``folder`` has a config.json, as a model folder does, complete or not."""
-    return (folder / "config.json").is_file()
+    return os.path.isfile(folder / "config.json")  # unlike Path, False for impossible names
 
 
 def models() -> dict[str, Path]:
@@ -81,7 +81,9 @@ def locate(folder: str | Path) -> Path:
         folder = hub.fetch(name)
     elif name in included and not (is_model(folder) or is_model(folder / "model")):
         folder = included[name]  # a folder of music may have this name, too
-    elif not os.path.isdir(folder):  # os.path, unlike Path, returns False for impossible names
+    elif not os.path.isdir(folder):
+        if is_model(folder.parent / "model"):  # such as a checkpoint
+            raise UserError(f"{shown(folder)}: expected a run folder; give {shown(folder.parent)}")
         raise UserError(
             f"{shown(folder)}: no such model folder ({MODEL_FOLDER_HELP}), nor an included model "
             f"({', '.join(included) or 'none'})"

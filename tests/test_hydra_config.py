@@ -289,6 +289,7 @@ def test_further_processes_of_a_run_have_the_options_of_that_run_alone(ran, monk
 def test_a_program_that_uses_hydra_itself_may_train():
     with hydra.initialize_config_dir(str(conf_dir()), version_base="1.3"):
         assert c.compose(["corpus=bach", "seed=3"]).seed == 3
+        assert hydra.compose("train", ["seed=4"]).seed == 4
 
 
 def test_plus_and_tilde(ran):

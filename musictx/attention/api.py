@@ -5,7 +5,8 @@ skew        the formulation of Huang et al. (2018): causal, with one table (atte
 sdpa        torch's kernel: plain attention (attention/sdpa.py)
 auto        the fastest one that supports the call and works on this machine: sdpa for plain
             attention, otherwise the first of the optional components (speed/) or reference. With
-            ``torch.export`` it is reference, which has only operations that every compiler supports
+            ``torch.export`` and ``torch.jit.trace`` it is reference, whose operations every
+            compiler supports
 
 If a named implementation does not support the call, ``UserError`` is raised; no other one replaces
 it. Optional components (:mod:`musictx.registry`) add modules with ``attend`` and
@@ -26,7 +27,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _functorch
+from torch._C import _DisableTorchDispatch, _functorch
 from torch.autograd import forward_ad
 
 from musictx import registry
@@ -130,7 +131,8 @@ def choose(implementation: str, job: Job) -> str:
     """Return the name of the implementation that computes ``job`` if ``implementation`` is
     requested. Raises ``ValueError`` for an unknown name, and ``UserError`` if the requested
     implementation does not support ``job``."""
-    name, reason = _constant_choice(implementation, tuple(job), torch.compiler.is_exporting())
+    exporting = torch.compiler.is_exporting() or torch.jit.is_tracing()
+    name, reason = _constant_choice(implementation, tuple(job), exporting)
     if reason:
         raise UserError(f"implementation={implementation}: {reason}")
     return name
@@ -180,8 +182,9 @@ def _choice(implementation: str, job: Job, exporting: bool) -> tuple[str, str | 
 def works(name: str, device: str, dtype: torch.dtype, size: int, labels: int) -> bool:
     """Whether the implementation computes a few tokens and their gradients without an error on this
     machine, tested once in each process. Prints an error to stderr, in one line."""
-    try:
-        with torch.inference_mode(False), torch.enable_grad():
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x)
+    try:  # without the modes and hooks of the caller, such as those of gradient checkpointing
+        with torch.inference_mode(False), torch.enable_grad(), _DisableTorchDispatch(), hooks:
             x = torch.linspace(-1, 1, 40 * size, device=device).view(1, 1, 40, size).to(dtype)
             q, table = x.requires_grad_(), x[0].detach().requires_grad_()
             axes, span = [Axis(table, high=39)], (Span(0, 40),) * 2

@@ -56,6 +56,18 @@ class Setting:
         return self.query_pieces[:, None, :, None] == self.key_pieces[:, None, None, :]
 
 
+def first_keys(query_pieces: Tensor, key_pieces: Tensor) -> tuple[Tensor, Tensor]:
+    """For each query and key (B, Tq) and (B, Tk), the index of the first key of its piece, or Tk if
+    the piece has no key: int64."""
+    ids, order = key_pieces.sort(dim=1, stable=True)  # stable: the leftmost is the earliest
+
+    def first_key(pieces: Tensor) -> Tensor:
+        index = torch.searchsorted(ids, pieces.contiguous()).clamp(max=ids.shape[1] - 1)
+        return torch.where(ids.gather(1, index) == pieces, order.gather(1, index), ids.shape[1])
+
+    return first_key(query_pieces), first_key(key_pieces)
+
+
 class Job(NamedTuple):
     """The properties of a call of ``attend``. They do not change from token to token in generation,
     so the choice of an implementation can be cached.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -10,7 +11,9 @@ from torch import Tensor, nn
 
 from musictx.attention import positions
 from musictx.attention.api import attend, why_not
-from musictx.attention.terms import Span
+from musictx.attention.job import first_keys
+from musictx.attention.terms import PLACE, Positions, Span
+from musictx.config.checks import require
 from musictx.errors import ConfigError
 
 
@@ -52,8 +55,12 @@ class RelativeAttention(nn.Module):
         implementation: str = "auto",
     ) -> None:
         super().__init__()
-        if not 0 < heads <= width or width % heads:
-            raise ConfigError(f"heads={heads}: expected a divisor of width={width}")
+        for name, value in (("width", width), ("heads", heads), ("context", context)):
+            is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+            require(is_integer and value > 0, name, repr(value), "an integer above 0")
+        require(width % heads == 0, "heads", heads, f"a divisor of width={width}")
+        require(causal in (True, False), "causal", causal, "True or False")
+        require(0 <= dropout < 1, "dropout", dropout, "0 up to but not including 1")
         self.width, self.heads, self.causal = width, heads, causal
         self.dropout, self.implementation = dropout, implementation
         config = {"name": position} if isinstance(position, str) else position
@@ -95,7 +102,8 @@ class RelativeAttention(nn.Module):
                           ``nn.MultiheadAttention``; in addition to ``causal``. Memory use is then
                           proportional to T x S
         pieces            (B, T) int64, to pack several sequences into a row: tokens attend only to
-                          keys with the same number. With ``memory`` also ``memory_pieces`` (B, S)
+                          keys with the same number, and local attention counts its blocks from
+                          the first of these. With ``memory`` also ``memory_pieces`` (B, S)
         start             the position of the first token of x; ``memory`` starts at position 0
 
         The attention of a token whose keys are all hidden is zero (in torch it is NaN).
@@ -129,17 +137,27 @@ class RelativeAttention(nn.Module):
             k, v = map(self._split, qkv[:, count:, self.width :].chunk(2, dim=2))
         q, _ = self.position.rotate(q, q, query_span, query_span)
         k, _ = self.position.rotate(k, k, key_span, key_span)
+        _check_pieces("pieces", pieces, x.shape[:2])
+        _check_pieces("memory_pieces", memory_pieces, (x.shape[0], key_span.length))
         key_pieces = pieces if memory is None else memory_pieces
         if key_padding_mask is not None:
             pieces, key_pieces = _hide_padding(key_padding_mask, q, k, pieces, key_pieces)
         reach = max(query_span.stop, key_span.stop) - min(query_span.start, key_span.start)
+        terms = self.position.terms(reach=reach)
+        query_place: Positions = query_span
+        key_place: Positions = key_span
+        is_measured = terms.coordinate_count > PLACE and key_span.length > 0
+        if is_measured and pieces is not None and key_pieces is not None:
+            first, first_of_keys = first_keys(pieces, key_pieces)
+            query_place = query_span.tensor(x.device) - first
+            key_place = key_span.tensor(x.device) - first_of_keys
         head_outputs = attend(
             q,
             k,
             v,
-            self.position.terms(reach=reach),
-            query_positions=(query_span, query_span),
-            key_positions=(key_span, key_span),
+            terms,
+            query_positions=(query_span, query_place),
+            key_positions=(key_span, key_place),
             causal=self.causal,
             query_pieces=pieces,
             key_pieces=key_pieces,
@@ -183,6 +201,14 @@ class RelativeAttention(nn.Module):
                 f"(tokens, keys) or ({batch * self.heads}, tokens, keys)"
             )
         return attn_mask
+
+
+def _check_pieces(name: str, pieces: Tensor | None, expected: tuple[int, ...]) -> None:
+    if pieces is not None and (pieces.dtype == torch.bool or pieces.shape != expected):
+        raise ValueError(
+            f"RelativeAttention: {name} is {pieces.dtype} {tuple(pieces.shape)}, expected int64 "
+            f"{tuple(expected)}"
+        )
 
 
 def _hide_padding(

@@ -23,7 +23,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     Pieces need a mask of B x Tq x Tk Booleans, and with dropout torch does not use its fastest
     kernels. With either, memory is not linear in length.
     """
-    is_causal = setting.causal and q.shape[2] > 1  # a single query sees all keys
+    is_causal = setting.causal and bool(q.shape[2] > 1)  # a single query sees all keys
     mask = setting.same_piece()
     if mask is not None:  # torch allows no mask with is_causal
         mask, is_causal = mask.tril() if is_causal else mask, False

@@ -61,6 +61,8 @@ class Workers:
         ``MemoryError`` beyond ``limits.read_mb``, ``ProcessExpired`` if it crashes its process, and
         ``BrokenProcessPool`` if no process can be started.
         """
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            raise SystemExit(1)  # a worker imports a script without if __name__ == "__main__":
         task = (limits.read_mb, function, *arguments)
         for _ in range(ATTEMPTS):
             with self._lock:

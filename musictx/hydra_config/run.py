@@ -56,7 +56,8 @@ def train(
     from musictx.hydra_config import sweep
 
     register()
-    GlobalHydra.instance().clear()  # the calling program may use Hydra itself
+    hydra_of_caller = GlobalHydra.instance().hydra  # the calling program may use Hydra itself
+    GlobalHydra.instance().clear()
     task_errors: list[Exception] = []  # from as_config and task, not from Hydra
 
     @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="train")
@@ -93,6 +94,7 @@ def train(
         raise error if error in task_errors else _in_one_line(error) from error
     finally:  # also after Ctrl-C
         failure = sweep.report()
+        GlobalHydra.instance().hydra = hydra_of_caller
     if failure or task_errors:
         raise failure or task_errors[0]
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention.job import ANY, LAST, Job, Setting
+from musictx.attention.job import ANY, LAST, Job, Setting, first_keys
 
 _LIBRARY = torch.library.Library("musictx", "FRAGMENT")
 
@@ -31,25 +31,19 @@ def unsupported_reason(job: Job, device: str, *dtypes: torch.dtype) -> str | Non
     )
 
 
-def dropout_seed(setting: Setting) -> int:
-    """A seed for dropout, or 0 without dropout. It comes from torch's CPU generator: no device has
-    to finish first, and a seeded or resumed run drops the same weights."""
-    return int(torch.randint(2**62, ())) if setting.dropout else 0
+def dropout_seed(setting: Setting) -> Tensor | None:
+    """A seed for dropout, int64 (), or None without dropout. It comes from torch's CPU generator:
+    no device has to finish first, and a seeded or resumed run drops the same weights. It is a
+    tensor, since ``torch.compile`` cannot compute numbers from random tensors."""
+    return torch.randint(2**62, (), device="cpu") if setting.dropout else None
 
 
 def piece_codes(setting: Setting) -> tuple[Tensor, Tensor] | tuple[None, None]:
-    """The code of the piece of each query and key, int64 (B, Tq) and (B, Tk): the index of the
-    first key of that piece, or Tk if it has no key. ``(None, None)`` if there are no pieces."""
-    query_pieces, key_pieces = setting.query_pieces, setting.key_pieces
-    if query_pieces is None or key_pieces is None:
+    """The code of the piece of each query and key (:func:`musictx.attention.job.first_keys`), or
+    ``(None, None)`` if there are no pieces."""
+    if setting.query_pieces is None or setting.key_pieces is None:
         return None, None
-    ids, order = key_pieces.sort(dim=1, stable=True)  # stable: the leftmost is the earliest
-
-    def first_key(pieces: Tensor) -> Tensor:
-        index = torch.searchsorted(ids, pieces.contiguous()).clamp(max=ids.shape[1] - 1)
-        return torch.where(ids.gather(1, index) == pieces, order.gather(1, index), ids.shape[1])
-
-    return first_key(query_pieces), first_key(key_pieces)
+    return first_keys(setting.query_pieces, setting.key_pieces)
 
 
 def operator(

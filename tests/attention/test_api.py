@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
 from musictx.attention import api, positions
 from musictx.attention.api import attend
@@ -142,6 +143,11 @@ class Backward(torch.autograd.Function):
         return v.clone()
 
     backward = staticmethod(broken)
+
+
+def test_auto_tests_a_kernel_without_the_hooks_and_modes_of_the_caller():
+    with torch.autograd.graph.saved_tensors_hooks(broken, broken), FakeTensorMode():
+        assert api.works.__wrapped__("chunked", "cpu", torch.float32, 16, 0)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,10 @@ def test_cross_attention_counts_positions_from_start(scheme):
     [
         ({"heads": 3}, "heads=3"),
         ({"heads": 0}, "heads=0"),
+        ({"heads": 2.0}, "heads=2.0: expected an integer"),
+        ({"context": -3}, "context=-3"),
+        ({"causal": "no"}, "causal=no"),
+        ({"dropout": 1}, "dropout=1"),
         ({"width": 6, "position": "rotary"}, "position=rotary"),
         ({"position": "learned"}, "position=learned"),
         ({"position": "two_d"}, "position=two_d"),
@@ -89,11 +93,12 @@ def test_masks_mean_the_same_as_in_torch(mask, memory):
 
 
 @pytest.mark.parametrize(
-    "implementation", ["auto", "chunked", "skew", pytest.param("native", marks=compiler.needed)]
+    "implementation", ["local", "chunked", "skew", pytest.param("native", marks=compiler.needed)]
 )
-def test_padding_does_not_affect_other_tokens(implementation):
+def test_padding_and_other_pieces_do_not_affect_tokens(implementation):
     torch.manual_seed(0)
-    layer = RelativeAttention(16, 2, context=24, implementation=implementation)
+    kind = ("huang", implementation) if implementation != "local" else ("huang_local", "auto")
+    layer = RelativeAttention(16, 2, kind[0], context=12, implementation=kind[1])
     x, lengths = torch.randn(3, 10, 16), [10, 6, 3]
     padding = torch.arange(10) >= torch.tensor(lengths)[:, None]
     found = layer(x, key_padding_mask=padding)
@@ -102,6 +107,8 @@ def test_padding_does_not_affect_other_tokens(implementation):
     pieces = torch.tensor([[0] * 5 + [3] * 5] * 3)
     found = layer(x, key_padding_mask=padding, pieces=pieces)
     torch.testing.assert_close(found[1, :6], layer(x[1, :6], pieces=pieces[1, :6]))
+    found = layer(x, key_padding_mask=padding.flip(1), pieces=pieces, start=6)
+    torch.testing.assert_close(found[1, 5:], layer(x[1, 5:], start=6))
 
 
 @pytest.mark.parametrize("scheme", ["huang", "huang_local", "rotary"])
@@ -121,3 +128,13 @@ def test_a_sequence_without_batch_dimension_is_a_batch_of_one_also_on_meta(schem
     for shape in ((9, 16), (2, 9, 16)):
         out = layer.to("meta")(torch.empty(shape, device="meta"))
         assert (out.shape, out.device.type) == (shape, "meta")
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch, about itself
+@pytest.mark.parametrize("scheme", ["huang", "rotary"])
+def test_a_traced_or_exported_layer_accepts_batches_of_other_sizes(scheme):
+    layer, x = RelativeAttention(16, 2, scheme, context=24), torch.randn(5, 7, 16)
+    size = {0: torch.export.Dim("batch")}
+    exported = torch.export.export(layer, (x[:2],), dynamic_shapes=[size], strict=False)
+    for alike in (torch.jit.trace(layer, (x[:2],)), exported.module()):
+        torch.testing.assert_close(alike(x), layer(x))

@@ -104,6 +104,7 @@ print(list(workers.run(abs, [-1], limits=Limits(), workers=1)))
     done = subprocess.run([sys.executable, tmp_path / "s.py"], capture_output=True, text=True)
     assert done.returncode != 0
     assert "__main__" in done.stderr.strip().splitlines()[-1]
+    assert "freeze_support" not in done.stderr
 
 
 @linux

@@ -33,10 +33,9 @@ def wheel(tmp_path_factory) -> Path:
         target.write_bytes((CHECKOUT / name).read_bytes())
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         (copy / name).write_bytes((CHECKOUT / name).read_bytes())
-    out = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out)]
-    subprocess.run([*build, str(copy)], check=True, capture_output=True)
-    return next(out.glob("musictx-*.whl"))
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", str(copy)]
+    subprocess.run(build, check=True, capture_output=True)
+    return next(copy.glob("dist/musictx-*.whl"))
 
 
 def test_every_file_of_the_checkout_is_in_the_wheel(wheel):
@@ -51,6 +50,14 @@ def test_every_file_of_the_checkout_is_in_the_wheel(wheel):
     assert not expected - names, "add its folder or its ending to pyproject"
     assert {Path(name).suffix for name in expected} >= {".py", ".yaml", ".mid", ".cpp", ".h"}
     assert wheel.stat().st_size < 40e6
+
+
+def test_an_editable_installation_is_a_path_from_which_editors_read_the_types(wheel, tmp_path):
+    program = "import setuptools.build_meta as b, sys; b.build_editable(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=wheel.parents[1], check=True)
+    (archive,) = map(zipfile.ZipFile, tmp_path.glob("*.whl"))
+    (path,) = (archive.read(name) for name in archive.namelist() if name.endswith(".pth"))
+    assert Path(path.decode().strip()) == wheel.parents[1]
 
 
 @pytest.fixture(scope="module")

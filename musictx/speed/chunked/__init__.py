@@ -54,7 +54,6 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     stop, lowest = queries.stop - keys.start, queries.start - keys.stop + 1
     if setting.causal and queries.stop == keys.stop and len(queries) <= len(keys):
         lowest = 0
-    seed = kernels.dropout_seed(setting)
     # autocast is off here and in both passes: they choose the precision themselves.
     with without_autocast(q.device):
         content, position = terms.queries(q)
@@ -76,9 +75,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
                 position = units if table is None else torch.cat([position, units], dim=-1)
                 table = bias if table is None else torch.cat([table, bias], dim=-1)
         out, _ = attention(
-            *(content, position, k, v, table, value_table),
+            *(content, position, k, v, table, value_table, kernels.dropout_seed(setting)),
             *_codes(terms, setting, q.device),
-            *(terms.scale, setting.dropout, seed, setting.causal, queries.start - keys.start),
+            *(terms.scale, setting.dropout, setting.causal, queries.start - keys.start),
         )
     return out.to(dtype)
 
@@ -111,7 +110,7 @@ def _empty(content: Tensor, position: Any, k: Any, v: Tensor, *_: Any) -> tuple[
 attention = kernels.operator(
     "chunked_attention",
     "Tensor content, Tensor position, Tensor k, Tensor v, Tensor? table, Tensor? values, "
-    "Tensor? query_codes, Tensor? key_codes, int margin, float scale, float dropout, int seed, "
+    "Tensor? seed, Tensor? query_codes, Tensor? key_codes, int margin, float scale, float dropout, "
     "bool causal, int offset",
     6,
     _empty,

@@ -56,12 +56,12 @@ class Tiling:
     def __init__(
         self,
         inputs: Sequence[Any],
+        seed: Tensor | None,
         query_codes: Tensor | None,
         key_codes: Tensor | None,
         margin: int,
         scale: float,
         dropout: float,
-        seed: int,
         causal: bool,
         offset: int,
     ) -> None:
@@ -86,7 +86,9 @@ class Tiling:
         self.causal_mask = minus_infinity.triu(1).to(self.device)
         #: For dropout, which drops weights whose random int16 is below the threshold. Both passes
         #: visit the blocks in the same order, so the same seed drops the same weights.
-        self.generator = torch.Generator(self.device).manual_seed(seed) if dropout else None
+        self.generator = None
+        if seed is not None:
+            self.generator = torch.Generator(self.device).manual_seed(int(seed))
         self.threshold = round(dropout * 2**16) - 2**15
         self.kept_share = (2**15 - self.threshold) / 2**16  # ``dropout`` rounded to 16 bits
 

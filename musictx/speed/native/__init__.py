@@ -60,7 +60,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     with torch.autocast("cpu", enabled=False):
         out, _ = attention(
             *(q, k, v, table, bias, *kernels.piece_codes(setting)),
-            *(terms.scale, setting.dropout, kernels.dropout_seed(setting)),
+            *(kernels.dropout_seed(setting), terms.scale, setting.dropout),
         )
         result: Tensor = out[..., :size].to(dtype)
         return result
@@ -119,9 +119,9 @@ def _problem(
     bias: Tensor | None,
     query_codes: Tensor | None,
     key_codes: Tensor | None,
+    seed: Tensor | None,
     scale: float,
     dropout: float,
-    seed: int,
 ) -> library.NativeProblem:
     """The kernel's argument, which points to contiguous tensors of the kernel's dtypes.
 
@@ -142,7 +142,7 @@ def _problem(
         panel=max(PANEL, 2 * BLOCK),
         threads=torch.get_num_threads(),
         bf16=dtype == torch.bfloat16,
-        seed=seed,
+        seed=0 if seed is None else int(seed),
         drop_threshold=drop_threshold,
         scale=scale,
         kept_share=1.0 - drop_threshold / 2**32,
@@ -161,7 +161,7 @@ def _problem(
 attention = kernels.operator(
     "native_attention",
     "Tensor q, Tensor k, Tensor v, Tensor? table, Tensor? bias, Tensor? query_codes, "
-    "Tensor? key_codes, float scale, float dropout, int seed",
+    "Tensor? key_codes, Tensor? seed, float scale, float dropout",
     5,
     _empty,
     _forward,
