@@ -70,8 +70,15 @@ def at_harmony_change(state: BarState) -> bool:
 
 def on_root(row: BarRow, bass: Bass, slash: Mapping[int, int]) -> Nats:
     """Favour the root of the chord as the lowest note of the ``bass`` at a bar line or where a
-    chord begins. ``slash`` is {step: pitch class to favour instead}."""
+    chord begins. ``slash`` is {step: pitch class to favour instead}; penalise other notes of the
+    ``bass`` that last beyond such a step."""
     state = row.state
+    if len(state.group) == LENGTH and not state.in_line and state.part == bass.part:
+        pitch = state.value(TONE)
+        if bass.low <= pitch <= bass.high:
+            other = [step for step, pitch_class in slash.items() if pitch_class != pitch % 12]
+            lasts_into = row.table.values_in("length") > steps_to_next(np.array(other), state.step)
+            yield state.ids["length"], constants.SLASH_GAIN * lasts_into
     if (
         not state.at_tone
         or state.part != bass.part
