@@ -113,9 +113,12 @@ def test_a_gap_is_as_dense_as_the_music_around_it(songs, count):
         assert usual / 2 <= made.notes <= usual
         new = made.score.notes[made.score.notes["track"] == 0]
         assert (new["end"] - new["start"]).max() <= 2 / count + 0.03, "as long as the given notes"
-    (free,) = musictx.infill(music, songs, begin=7, end=10, tracks="1", polyphony=4, seed=1)
+    options = {"tracks": "1", "polyphony": 4, "seed": 1}
+    (free,) = musictx.infill(music, songs, begin=7, end=10, **options)
     new = free.score.notes[free.score.notes["track"] == 0]
     assert (new["end"] - new["start"]).max() > 2 / count + 0.03
+    (last,) = musictx.infill(music, songs, begin=15, end=16, **options)
+    assert last.score.duration <= music.duration + 1e-3, "the last bar line"
 
 
 def test_an_accompaniment_has_the_voices_the_range_and_the_density_of_the_corpus(songs):
