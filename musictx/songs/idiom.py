@@ -150,14 +150,16 @@ class BarIdiom(Idiom):
         habits = without_overridden_limits(habits, sampling, region.steering.targets)
         pitches = pitch_set(sampling, region.primer, self.tokenizer)
         parts = [CHORD, *habits] if self.tokenizer.chords else [*habits]
-        table = self.tokenizer.vocabulary
+        table, score = self.tokenizer.vocabulary, region.primer.score
+        parts_in_file = statistics.parts_of(score.notes) if score else {}
+        shared = {p for p, notes in parts_in_file.items() if len(np.unique(notes["track"])) > 1}
         limits = NewNoteLimits(table, parts=parts, habits=habits, pitches=pitches)
 
         def penalty(row: Any, past: np.ndarray) -> np.ndarray | None:
             if row.done:
                 return None
             mask = row.state.allowed().copy()
-            PartLimits(limits, row.state).restrict(mask)
+            PartLimits(limits, row.state, shared=shared).restrict(mask)
             return np.where(mask, 0.0, np.inf)
 
         return [penalty]
