@@ -243,5 +243,5 @@ class BarIdiom(Idiom):
             count = {part: state.count_onsets(part, since) for part in state.onsets}
             usual = {p: n / PART_SECONDS for p, n in count.items() if n >= FEWEST_NOTES}
         rates = {part: share * density for part, density in usual.items()}
-        keep = partial(penalties.lacking_parts, rates=rates, from_start=not len(primer.ids))
+        keep = partial(penalties.lacking_parts, rates=rates, seam=primer.seconds)
         return [keep] if rates else []
