@@ -216,8 +216,9 @@ def lead_into(row: BarRow, following: Mapping[int, tuple[int, int]]) -> Nats:
         yield state.ids["pitch"], constants.LEAP_PENALTY * nearness * leaps
 
 
-def filling_parts(row: BarRow) -> Nats:
-    """Favour notes of parts that have less than the share ``PART_SHARE`` of their usual notes."""
+def filling_parts(row: BarRow, parts: Collection[int]) -> Nats:
+    """Favour notes of those of ``parts`` that have less than the share ``PART_SHARE`` of their
+    usual notes."""
     step = row.state.step
     if len(row.state.group) > 1:
         return
@@ -225,7 +226,7 @@ def filling_parts(row: BarRow) -> Nats:
     targets = {
         part: constants.PART_SHARE * habit.density * STEP_SECONDS * (step - since)
         for part, habit in row.limits.habits.items()
-        if part in row.parts and not row.is_full(part, step)
+        if part in parts and part in row.parts and not row.is_full(part, step)
     }
     is_place = not row.state.group and row.remaining
     for ids, nats in favour_parts(row.state, targets, since):
