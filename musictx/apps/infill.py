@@ -287,7 +287,8 @@ def compose_region(
 def _finish(region: Infill, task: Task, score: Score, grid: str, new: np.ndarray) -> np.ndarray:
     """Return the ``new`` notes quantised to ``grid``, and assigned to tracks: in a gap, to the
     track that has the program of the note in ``score``; in an accompaniment, to a new track for
-    each part. Notes begin inside the gap; in an accompaniment they end with the last bar."""
+    each part. Notes begin inside the gap; in an accompaniment, or in a gap at the end of the piece,
+    they end with the last bar."""
     begin, end = task.begin, task.end
     if not task.is_gap:
         beats = task.score.beats
@@ -295,7 +296,7 @@ def _finish(region: Infill, task: Task, score: Score, grid: str, new: np.ndarray
     new = timeline.quantise(new, task.score, grid)
     new = timeline.move_into_range(new, task.score, grid, begin, end)
     new = timeline.snap_to_ticks(new, task.score, begin, end)
-    if not task.is_gap:
+    if not task.is_gap or end >= task.score.duration - 1e-6:
         new["end"] = np.minimum(new["end"], end)
     if task.tracks:
         new = timeline.assign_tracks(new, score, region.tokenizer, task.tracks)

@@ -38,13 +38,14 @@ class PartLimits:
     root. All notes of a part, new and given, count towards its limits.
 
     remaining  the given groups of the current bar that are not yet written, in order; ``None`` in a
-               new piece or a continuation. There a pitch may begin again while it sounds, since
-               songs may have several tracks of one program
+               new piece or a continuation
+    shared     parts with several tracks, of which a pitch may begin again while it sounds
     """
 
     limits: NewNoteLimits
     state: BarState
     remaining: list[Group] | None = None
+    shared: Collection[int] = ()
 
     @property
     def parts(self) -> Collection[int]:
@@ -90,7 +91,7 @@ class PartLimits:
             tones[: last[TONE] + 1] = False
         if following[:2] == current:
             tones[following[TONE] :] = False
-        if self.remaining is not None:
+        if part not in self.shared:
             tones[[*self._sounding(part, step)]] = False
         return tones
 

@@ -17,7 +17,7 @@ from musictx.bundle import Bundle
 from musictx.chords import NO_CHORD, chord_changes, chord_markers
 from musictx.notes import DRUMS, Score
 from musictx.sampling.cadence import CHORD_NOTES
-from musictx.sampling.constants import AHEAD_SHARE, PAST_SHARE
+from musictx.sampling.constants import AHEAD_SHARE, NEAR_SECONDS, PAST_SHARE
 from musictx.sampling.constraints import RowPenalty
 from musictx.sampling.infill import Brief, Infill, NewNoteLimits, sparing_given
 from musictx.sampling.penalties import pitch_set
@@ -232,8 +232,9 @@ class BarInfill(Infill):
             ),
             partial(infill_penalties.bass_on_bar_line, slash=self.slash),
         ]
-        if not self.brief.is_gap:  # the parts of a gap may rest
-            gains.append(infill_penalties.filling_parts)
+        if not self.is_variation:  # its parts may rest, as in the original
+            filling = partial(infill_penalties.filling_parts, parts=self._playing_parts())
+            gains.append(filling)
         if bass is not None:
             gains.append(partial(infill_penalties.on_root, bass=bass, slash=self.slash))
         if self.drummers:
@@ -280,6 +281,16 @@ class BarInfill(Infill):
         if not self.sampling.habits:
             return np.zeros(len(bars), np.int64)
         return repeat_distances(self.given._replace(notes=notes[notes["part"] != CHORD]))
+
+    def _playing_parts(self) -> set[int]:
+        """The parts to compose that should not rest; in a gap those with given notes up to
+        ``NEAR_SECONDS`` of the ids before it, and after it."""
+        if not self.brief.is_gap:
+            return {*self.parts}
+        notes, near = self.given.notes, round(NEAR_SECONDS / STEP_SECONDS)
+        before = _begins_in(notes, self.begin - near, self.begin)
+        after = _begins_in(notes, self.stop, self.stop + near)
+        return {*notes["part"][before].tolist()} & {*notes["part"][after].tolist()}
 
     def _slash_basses(self, grid: BarredScore) -> dict[int, int]:
         """:attr:`slash`: each bass note at the step of its chord and at the bar lines while the

@@ -126,11 +126,11 @@ def _words(cell: str) -> list[str]:
 
 def loop_markers(bars: Sequence[SheetBar], beats: Beats, first: int, stop: int) -> tuple:
     """Markers (seconds, name) of the chords of ``bars``, looped over the bars ``first`` to
-    ``stop`` - 1 of a piece, counted from 0."""
+    ``stop`` - 1 of a piece, counted from 0. Tracked beats may begin before the piece: of the chords
+    up to its start, the last one is marked there."""
     looped = [bars[(number - first) % len(bars)] for number in range(first, stop)]
-    return tuple(
-        (beats.seconds(begin), name) for begin, _, name in _chord_spans(looped, beats, first)
-    )
+    spans = _chord_spans(looped, beats, first)
+    return tuple({max(beats.seconds(begin), 0.0): name for begin, _, name in spans}.items())
 
 
 def with_markers(score: Score, markers: Iterable[tuple[float, object]]) -> Score:

@@ -19,7 +19,7 @@ from musictx.data.statistics import WINDOW_SECONDS, CorpusStats, Habit, densest
 from musictx.errors import UserError
 from musictx.notes import DRUMS, METER
 from musictx.sampling.cadence import ClosingBar
-from musictx.sampling.constants import FEWEST_NOTES
+from musictx.sampling.constants import FEWEST_NOTES, RANGE_MARGIN
 from musictx.sampling.constraints import RowPenalty
 from musictx.sampling.idiom import Idiom
 from musictx.sampling.infill import NewNoteLimits
@@ -150,23 +150,25 @@ class BarIdiom(Idiom):
         habits = without_overridden_limits(habits, sampling, region.steering.targets)
         pitches = pitch_set(sampling, region.primer, self.tokenizer)
         parts = [CHORD, *habits] if self.tokenizer.chords else [*habits]
-        table = self.tokenizer.vocabulary
+        table, score = self.tokenizer.vocabulary, region.primer.score
+        parts_in_file = statistics.parts_of(score.notes) if score else {}
+        shared = {p for p, notes in parts_in_file.items() if len(np.unique(notes["track"])) > 1}
         limits = NewNoteLimits(table, parts=parts, habits=habits, pitches=pitches)
 
         def penalty(row: Any, past: np.ndarray) -> np.ndarray | None:
             if row.done:
                 return None
             mask = row.state.allowed().copy()
-            PartLimits(limits, row.state).restrict(mask)
+            PartLimits(limits, row.state, shared=shared).restrict(mask)
             return np.where(mask, 0.0, np.inf)
 
         return [penalty]
 
     def _habits(self, primer: Primer, stats: CorpusStats) -> dict[int, Habit]:
-        """{part: its habit}. In a new piece it is that of the corpus. In a continuation polyphony
-        and pitch range include those of the corpus and of the primer, and the most notes in
-        ``WINDOW_SECONDS`` are the most in the primer, or the usual number of the corpus if that is
-        greater."""
+        """{part: its habit}. In a new piece it is that of the corpus. In a continuation a part
+        keeps its polyphony and about its pitch range in the primer; drums, and parts with few notes
+        there, may also have those of the corpus. The most notes in ``WINDOW_SECONDS`` are the most
+        in the primer, or the usual number of the corpus if that is greater."""
         usual = stats.parts
         if not len(primer.ids):
             programs = primer.plan.parts or stats.instruments or range(DRUMS + 1)
@@ -176,10 +178,14 @@ class BarIdiom(Idiom):
             counts, onsets = statistics.notes_at_onsets(notes), densest(notes, WINDOW_SECONDS)
             in_primer = statistics.measure_habit([counts], [notes["pitch"]], [0.0])
             in_corpus = usual.get(part, NO_LIMITS)
+            other = in_corpus
+            if part != DRUMS and len(notes) >= FEWEST_NOTES:
+                low, high = in_primer.low - RANGE_MARGIN, in_primer.high + RANGE_MARGIN
+                other = in_primer._replace(low=low, high=high)
             habits[part] = Habit(
-                max(in_primer.voices, in_corpus.voices),
-                min(in_primer.low, in_corpus.low),
-                max(in_primer.high, in_corpus.high),
+                max(in_primer.voices, other.voices),
+                min(in_primer.low, other.low),
+                max(in_primer.high, other.high),
                 densest=int(max(onsets, WINDOW_SECONDS * in_corpus.density)),
             )
         return habits
@@ -237,5 +243,5 @@ class BarIdiom(Idiom):
             count = {part: state.count_onsets(part, since) for part in state.onsets}
             usual = {p: n / PART_SECONDS for p, n in count.items() if n >= FEWEST_NOTES}
         rates = {part: share * density for part, density in usual.items()}
-        keep = partial(penalties.lacking_parts, rates=rates, from_start=not len(primer.ids))
+        keep = partial(penalties.lacking_parts, rates=rates, seam=primer.seconds)
         return [keep] if rates else []

@@ -75,8 +75,15 @@ def at_harmony_change(state: BarState) -> bool:
 
 def on_root(row: BarRow, bass: Bass, slash: Mapping[int, int]) -> Nats:
     """Favour the root of the chord as the lowest note of the ``bass`` at a bar line or where a
-    chord begins. ``slash`` is {step: pitch class to favour instead}."""
+    chord begins. ``slash`` is {step: pitch class to favour instead}; penalise other notes of the
+    ``bass`` that last beyond such a step."""
     state = row.state
+    if len(state.group) == LENGTH and not state.in_line and state.part == bass.part:
+        pitch = state.value(TONE)
+        if bass.low <= pitch <= bass.high:
+            other = [step for step, pitch_class in slash.items() if pitch_class != pitch % 12]
+            lasts_into = row.table.values_in("length") > steps_to_next(np.array(other), state.step)
+            yield state.ids["length"], constants.SLASH_GAIN * lasts_into
     if (
         not state.at_tone
         or state.part != bass.part
@@ -214,8 +221,9 @@ def lead_into(row: BarRow, following: Mapping[int, tuple[int, int]]) -> Nats:
         yield state.ids["pitch"], constants.LEAP_PENALTY * nearness * leaps
 
 
-def filling_parts(row: BarRow) -> Nats:
-    """Favour notes of parts that have less than the share ``PART_SHARE`` of their usual notes."""
+def filling_parts(row: BarRow, parts: Collection[int]) -> Nats:
+    """Favour notes of those of ``parts`` that have less than the share ``PART_SHARE`` of their
+    usual notes."""
     step = row.state.step
     if len(row.state.group) > 1:
         return
@@ -223,7 +231,7 @@ def filling_parts(row: BarRow) -> Nats:
     targets = {
         part: constants.PART_SHARE * habit.density * STEP_SECONDS * (step - since)
         for part, habit in row.limits.habits.items()
-        if part in row.parts and not row.is_full(part, step)
+        if part in parts and part in row.parts and not row.is_full(part, step)
     }
     is_place = not row.state.group and row.remaining
     for ids, nats in favour_parts(row.state, targets, since):

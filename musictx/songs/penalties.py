@@ -140,15 +140,15 @@ def thinner_chord(row: BarRow, nats: float) -> Nats:
     yield state.ids["place"].start + state.place, -np.log1p(share * np.expm1(-nats))
 
 
-def lacking_parts(row: Any, rates: Mapping[int, float], from_start: bool = False) -> Nats:
-    """Favour parts that have begun fewer notes per second in the last ``PART_SECONDS`` than
-    ``rates`` ({part: notes per second}); with ``from_start``, only since the start of the piece."""
+def lacking_parts(row: Any, rates: Mapping[int, float], seam: float = 0.0) -> Nats:
+    """Favour parts that have begun fewer notes per second than ``rates`` ({part: notes per second})
+    in the last ``PART_SECONDS``, but not before ``seam``, the seconds at which new music begins."""
     state: BarState = row.state
     if len(state.group) > 1:
         return
-    seconds = min(state.seconds, constants.PART_SECONDS) if from_start else constants.PART_SECONDS
+    seconds = min(max(state.seconds - seam, 0.0), constants.PART_SECONDS)
     targets = {part: rate * seconds for part, rate in rates.items()}
-    yield from favour_parts(state, targets, state.step - constants.PART_SECONDS * STEPS_PER_SECOND)
+    yield from favour_parts(state, targets, state.step - seconds * STEPS_PER_SECOND)
 
 
 def favour_parts(state: BarState, targets: Mapping[int, float], since: float) -> Nats:

@@ -268,14 +268,14 @@ def test_only_the_last_part_of_a_place_loses_notes_to_the_usual_density(notes, r
     np.testing.assert_allclose(odds, np.array(rates) / total)
 
 
-@pytest.mark.parametrize("from_start", [False, True])
-def test_a_part_with_too_few_notes_becomes_likelier(from_start):
-    """Of three parts one has four notes, and two have none."""
+@pytest.mark.parametrize("seam", [0.0, 1.0])
+def test_a_part_with_too_few_notes_becomes_likelier(seam):
+    """Of three parts one has four notes, and two have none. Music from ``seam`` on counts."""
     state = BARS.grammar([token for _ in range(4) for token in [*line_ids(), *note_ids(0, 0)]])
-    passed = state.seconds / constants.PART_SECONDS if from_start else 1.0
+    passed = (state.seconds - seam) / constants.PART_SECONDS
     least = {0: 3.0, 5: 2.0, DRUMS: 6.0}
     rates = {part: notes / constants.PART_SECONDS for part, notes in least.items()}
-    pull = partial(lacking_parts, rates=rates, from_start=from_start)
+    pull = partial(lacking_parts, rates=rates, seam=seam)
     wanted = np.zeros((2, TABLE.size))
     wanted[0, slice(*TABLE.range("place"))] = -constants.PART_GAIN * 6 * passed
     wanted[1, [TABLE.id("program", 5), TABLE.id("drums")]] = -constants.PART_GAIN * 2 * passed

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import musictx
-from musictx.beats import Beats
+from musictx.beats import Beats, Pulse
 from musictx.chords import NAMES, ROOTS, name_changes, name_of, parse_chord, parse_name, symbol_of
 from musictx.errors import UserError
 from musictx.songs.chord_files import is_chord_file
@@ -208,6 +208,8 @@ def test_chords_share_their_bar_and_are_read_from_a_piece():
     bars = sheet("| C | Am F | G7 |")
     markers = loop_markers(bars, Beats(piece), 0, 7)
     assert [time for time, _ in markers] == [0, 1.5, 2.25, 3, 4.5, 6, 7, 8, 10]
+    early = replace(piece, pulse=Pulse(piece.tempos, piece.meters, late=-2.4))
+    assert loop_markers(bars, Beats(early), 0, 3) == ((0.0, "F:maj"), (pytest.approx(0.6), "G:7"))
     named_piece = replace(piece, markers=markers)
     assert chord_bars(named_piece) == [*bars, *bars, bars[0]]
     assert name_changes(named_piece)[0] == (0.0, "C:maj")

@@ -125,9 +125,12 @@ def test_the_low_notes_of_an_accompaniment_without_a_bass_last_only_into_their_r
 
 
 def test_a_tune_in_a_gap_leads_into_the_note_after_it(monkeypatch):
-    """Within the last bar; before that it goes anywhere."""
+    """Within the last bar; before that it goes anywhere. It is kept playing, unlike before
+    a gap at the end."""
+    kept = []
+    filling = lambda row, parts: kept.append(parts) or iter(())  # noqa: E731
     monkeypatch.setattr(constants, "LEAP_PENALTY", 200.0)
-    monkeypatch.setattr(infill_penalties, "filling_parts", None)  # the parts of a gap may rest
+    monkeypatch.setattr(infill_penalties, "filling_parts", filling)
     tune = line(*[60, 72] * 8, every=BAR / 2)
     _, part = gap(tune, 2 * BAR, 4 * BAR, habits={0: Habit(1, 40, 90, 4.0)})
     for made in versions(part, [(0,), (1,), (2,)]):
@@ -135,6 +138,8 @@ def test_a_tune_in_a_gap_leads_into_the_note_after_it(monkeypatch):
         near = made.new["pitch"][made.new["start"] > 3 * BAR + 1e-3]
         assert far.max() > 4
         assert {*near.tolist()} == {60}
+    versions(gap(tune, 6 * BAR, 8 * BAR)[1])
+    assert [kept[0], kept[-1]] == [{0, CHORD}, set()]
 
 
 def test_intervals_on_low_notes_are_fourths_or_wider(monkeypatch):

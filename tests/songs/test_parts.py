@@ -153,7 +153,7 @@ def test_a_track_of_few_high_notes_is_not_the_tune(songs):
 
 
 def test_a_bass_plays_the_bass_notes_of_slash_chords(songs):
-    (made,) = musictx.accompany(None, songs, chords="| C | G/B | Am | Am/G |", add="bass", seed=1)
+    (made,) = musictx.accompany(None, songs, chords="| C | G/B | Am | Am/G |", add="bass", seed=0)
     starts, pitches = made.score.notes["start"], made.score.notes["pitch"]
     assert [pitches[np.abs(starts - 2.0 * bar) < 0.03].min() % 12 for bar in (1, 3)] == [11, 7]
 

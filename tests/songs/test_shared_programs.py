@@ -12,6 +12,7 @@ import musictx
 from musictx.apps import generate, infill, parts
 from musictx.apps.tasks import task_of
 from musictx.config import AccompanyConfig, GenerateConfig
+from musictx.data.statistics import notes_at_onsets
 from musictx.notes import DRUMS, Score
 from musictx.tokens import controls
 from tests.pieces import line, of, together
@@ -84,12 +85,16 @@ def test_neither_of_two_tracks_of_one_program_falls_silent(songs, programs):
 
 @pytest.mark.parametrize("rows", [[(0, 72, 4), (0, 60, 2), (0, 36, 2)], [(29, 60, 4), (30, 45, 4)]])
 def test_each_track_of_one_program_is_continued(songs, rows):
-    """Every part plays, since the weights are random."""
+    """Every part plays, since the weights are random, and keeps to one voice and its range."""
     music = tracks(*rows)
     primer = generate.make_primer(songs, music, GenerateConfig()).score
     assert len(set(primer.notes["program"].tolist())) == len(rows), "different parts for the model"
-    (made,) = musictx.generate(songs, primer=music, bars=4, seed=3)
+    (made,) = musictx.generate(songs, primer=music, bars=4, seed=3, end="cut")
     new = made.score.notes[made.score.notes["start"] > 16 - 1e-3]
+    for track, (_, low, _) in enumerate(rows):
+        notes = new[new["track"] == track]
+        assert notes_at_onsets(notes).max() == 1
+        assert low - 4 <= notes["pitch"].min() <= notes["pitch"].max() <= low + 6
     expected = {(track, program) for track, (program, *_) in enumerate(rows)}
     assert set(new[["track", "program"]].tolist()) == expected
 
@@ -113,9 +118,12 @@ def test_a_gap_is_as_dense_as_the_music_around_it(songs, count):
         assert usual / 2 <= made.notes <= usual
         new = made.score.notes[made.score.notes["track"] == 0]
         assert (new["end"] - new["start"]).max() <= 2 / count + 0.03, "as long as the given notes"
-    (free,) = musictx.infill(music, songs, begin=7, end=10, tracks="1", polyphony=4, seed=1)
+    options = {"tracks": "1", "polyphony": 4, "seed": 1}
+    (free,) = musictx.infill(music, songs, begin=7, end=10, **options)
     new = free.score.notes[free.score.notes["track"] == 0]
     assert (new["end"] - new["start"]).max() > 2 / count + 0.03
+    (last,) = musictx.infill(music, songs, begin=15, end=16, **options)
+    assert last.score.duration <= music.duration + 1e-3, "the last bar line"
 
 
 def test_an_accompaniment_has_the_voices_the_range_and_the_density_of_the_corpus(songs):
