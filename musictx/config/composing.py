@@ -137,7 +137,7 @@ class SteeringOptions(WritingOptions):
         high=127,
         words={"ppp": 26, "pp": 38, "p": 49, "mp": 58, "mf": 66, "f": 75, "ff": 87, "fff": 104},
         unit="MIDI velocity",
-        page=("Loudness", 28, 108, 1),
+        page=("Loudness", 26, 108, 1),
     )
     register: float | None = option(
         None,

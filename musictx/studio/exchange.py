@@ -178,9 +178,8 @@ def audible_notes(document: Document) -> list[int]:
 def default_names(document: Document) -> dict[int, str]:
     """Return {track: name} for the tracks without a name. A page shows these names, but they are
     never written to a file, since models read the names of tracks."""
-    names = part_names([(t.id, t.program, t.drum) for t in document.tracks], {})
-    nameless = {track.id for track in document.tracks if not track.name}
-    return {part[0]: name for part, name in names.items() if part[0] in nameless}
+    names = part_names([(t.id, t.program, t.drum) for t in document.tracks if not t.name], {})
+    return {part[0]: name.capitalize() for part, name in names.items()}
 
 
 def remove_default_names(change: Change, document: Document) -> Change:

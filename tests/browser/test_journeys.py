@@ -122,7 +122,7 @@ def test_04_vary_with_locked_notes(desk):
 
 
 def test_05_harmonise_a_tune_and_see_notation(desk):
-    desk.open_example("Frere jacques")
+    desk.open_example("Frère Jacques")
     melody = desk.notes()
     desk.task("Harmonise")
     desk.accepted()

@@ -208,9 +208,9 @@ def test_zoom_to_fit_and_quantising_with_swing(desk):
     edges = "[musictx.roll.view.left, musictx.roll.view.right]"
     desk.button("Zoom to fit").click()
     assert desk.page.evaluate(edges)[1] >= desk.server()["duration"]
-    desk.select_bars(2, 3)
+    desk.select_bars(3, 4)
     desk.page.keyboard.press("f")
-    begin, end = desk.bar(2), desk.bar(4)
+    begin, end = desk.bar(3), desk.bar(5)
     assert desk.page.evaluate(edges) == [pytest.approx(begin), pytest.approx(end, abs=1)]
     before = desk.notes()
     desk.page.keyboard.press("Shift+Q")

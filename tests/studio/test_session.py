@@ -195,12 +195,12 @@ def test_a_name_that_is_only_shown_follows_its_instrument_and_is_in_no_file(tmp_
     score = Score(notes=[(0, 1, 60, 80, t, False, t) for t in (0, 1, 33)])
     session = new_session(tmp_path / "s", midi.to_bytes(score))
     rows = session.json()["tracks"]
-    assert [row["name"] for row in rows] == ["piano 1", "piano 2", "bass"]
+    assert [row["name"] for row in rows] == ["Piano 1", "Piano 2", "Bass"]
     sent = [row | {"program": 40} for row in rows]
-    sent[2]["name"] = "Left hand"
+    sent[1]["name"] = "Left hand"
     rows = session.apply(parse_change({"tracks": sent}), 0)["tracks"]
-    assert [row["name"] for row in rows] == ["strings 1", "strings 2", "Left hand"]
-    assert score_of(session.document).names == {2: "Left hand"}
+    assert [row["name"] for row in rows] == ["Strings 1", "Left hand", "Strings 2"]
+    assert score_of(session.document).names == {1: "Left hand"}
 
 
 def test_a_session_is_one_object_while_it_is_used_and_is_freed_later(tmp_path, monkeypatch):

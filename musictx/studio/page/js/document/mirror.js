@@ -29,6 +29,8 @@ export class Mirror extends Emitter {
   /** @type {Job[]} */
   #jobs = [];
   #running = false;
+  /** Resolves when no request is running. */
+  #idle = Promise.resolve();
   #announced = 0; // revision that the server announced; Infinity: an announcement may have been missed
 
   /** Tests replace the requests and the delay. */
@@ -106,7 +108,7 @@ export class Mirror extends Emitter {
 
   /** Wait until everything is sent; resolves to the confirmed revision. */
   async settled() {
-    while (this.#running) await new Promise((resolve) => setTimeout(resolve, 10));
+    while (this.#running) await this.#idle;
     return this.#confirmed?.revision;
   }
 
@@ -117,12 +119,11 @@ export class Mirror extends Emitter {
   #add(job) {
     return new Promise((settle) => {
       this.#jobs.push(Object.assign(job, { settle }));
-      this.#run();
+      if (!this.#running) this.#idle = this.#run();
     });
   }
 
   async #run() {
-    if (this.#running) return;
     this.#running = true;
     this.emit("state", "saving");
     while (this.#jobs.length && this.#confirmed) {

@@ -78,9 +78,10 @@ const LIST = new Intl.ListFormat("en-GB");
 /** "a, b and c" @param {string[]} names */
 export const list = (names) => LIST.format(names);
 
+const TITLES = { frere_jacques: "Frère Jacques", ah_vous_dirai_je: "Ah vous dirai-je, maman" };
 /** "mozart_k545" -> "Mozart K545", "ode_to_joy" -> "Ode to joy" */
 export const title = (name) =>
-  name.replace(/[_-]+/g, " ").trim().replace(/^\p{L}|\S*\d\S*/gu, (word) => word.toUpperCase());
+  TITLES[name] ?? name.replace(/[_-]+/g, " ").trim().replace(/^\p{L}|\S*\d\S*/gu, (word) => word.toUpperCase());
 
 const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "long", year: "numeric" });

@@ -59,6 +59,7 @@ export function mountNotation(app, view, frame, button) {
     frame.hidden = !view.hidden;
     setPressed(button, !view.hidden);
     if (view.hidden) return app.roll.focus();
+    remark.textContent = "Drawing the notation …";
     refresh();
     view.focus();
   }
@@ -67,7 +68,7 @@ export function mountNotation(app, view, frame, button) {
     stale = true;
     if (view.hidden || !app.piece) return;
     const library = await abcjs();
-    await new Promise(requestAnimationFrame); // several events draw once
+    await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve))); // after a frame: several events draw once
     if (!stale || view.hidden || !app.piece) return;
     stale = false;
     draw(library);

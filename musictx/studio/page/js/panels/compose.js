@@ -128,6 +128,7 @@ export function mountCompose(app, panel) {
     if (!piece || !model || isRequesting) return;
     const now = description();
     if (!now.ready) return app.showError(now.sentence);
+    if (!app.online) return app.notify("The studio does not answer. Compose when it is back.");
     isRequesting = true;
     refresh();
     const revision = await app.mirror.settled();

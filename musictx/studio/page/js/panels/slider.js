@@ -32,7 +32,8 @@ export function slider({ label, sentence, low, high, step, value, words, free, m
   const output = h("output", { for: id });
   const reset = free ? iconButton("close", `Leave ${label.toLowerCase()} to the model`, () => change(null)) : null;
   reset?.classList.add("small");
-  const buttons = Object.entries(marks).filter(([, at]) => at >= low && at <= high).map(([word, at]) =>
+  const marked = Object.entries(marks).filter(([, at]) => at >= low && at <= high);
+  const buttons = marked.map(([word, at]) =>
     h(`button.mark${/^[pmf]+$/.test(word) ? ".dynamic" : ""}`, {
       tabIndex: -1, "aria-label": `${label}: ${word}`, // keyboard users move the slider instead
       style: { "--at": String((at - low) / (high - low)) }, onclick: () => change(at),
@@ -51,7 +52,7 @@ export function slider({ label, sentence, low, high, step, value, words, free, m
     if (isFree) input.style.setProperty("--filled", "0%");
     fill(output, text);
     if (reset) reset.style.visibility = isFree ? "hidden" : "visible";
-    buttons.forEach((button, i) => button.classList.toggle("on", !isFree && Math.abs(Object.values(marks)[i] - now) <= step / 2));
+    buttons.forEach((button, i) => button.classList.toggle("on", !isFree && Math.abs(marked[i][1] - now) <= step / 2));
   }
 
   function change(to) {

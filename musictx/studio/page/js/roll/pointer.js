@@ -200,8 +200,8 @@ function mountRuler(app, roll) {
       move(event) {
         selects ||= Math.abs(event.offsetX - from) >= CLICK_SLOP;
         if (!selects) return;
-        if (event.offsetX > view.width - 20) view.pan(12, 0);
-        if (event.offsetX < 20) view.pan(-12, 0);
+        if (event.offsetX >= view.width - 1) view.pan(12, 0); // not inside, where the last bar may end
+        if (event.offsetX < 0) view.pan(-12, 0);
         select(event);
       },
       end() {

@@ -1,6 +1,6 @@
 /** The toolbar above the roll: tool, grid, the selection and its edits. */
 
-import { h, setPressed, setRange } from "../core/dom.js";
+import { fill, h, setPressed, setRange } from "../core/dom.js";
 import { allLocked, notesById } from "../document/notes.js";
 import { timingAt } from "../document/beats.js";
 import { count, dynamicLabel, stretchWords } from "../document/words.js";
@@ -55,10 +55,10 @@ export function mountTools(app, bar) {
     if (!piece) return;
     const notes = notesById(piece, selection.notes);
     const bars = selection.range && stretchWords(app.beats, selection.range.begin, selection.range.end);
-    const number = notes.length ? count(notes.length, "note") : "";
-    const text = [bars && bars[0].toUpperCase() + bars.slice(1), number].filter(Boolean).join(" · ");
-    summary.textContent = text || (piece.music === "free" && piece.notes.size ? "Played freely: bars only measure time" : "Nothing selected");
-    summary.classList.toggle("nothing-selected", !text);
+    const number = notes.length > 0 && count(notes.length, "note");
+    const where = bars && h("span", null, bars[0].toUpperCase() + bars.slice(1), number && " · ");
+    fill(summary, where, number, !where && !number && (piece.music === "free" && piece.notes.size ? "Played freely: bars only measure time" : "Nothing selected"));
+    summary.classList.toggle("nothing-selected", !where && !number);
     edits.hidden = !notes.length;
     if (notes.length) mean = Math.round(notes.reduce((sum, note) => sum + note.velocity, 0) / notes.length);
     showLoudness(mean);

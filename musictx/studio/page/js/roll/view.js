@@ -3,7 +3,7 @@
 import { clamp } from "../core/numbers.js";
 
 /** Bounds of the zoom: pixels a second, and pixels a semitone. */
-const SCALE = { low: 0.5, high: 1200 };
+const SCALE = { low: 0.05, high: 1200 };
 const ROW = { low: 4, high: 36 };
 
 export class View {

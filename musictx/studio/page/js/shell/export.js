@@ -27,7 +27,7 @@ export function exportLink(app, suffix, query, ...children) {
       const { download, href } = link;
       if (suffix === "wav") app.notify("The sound is being rendered; it is saved when it is ready.");
       const content = await app.attempt(get(href.slice(href.indexOf("/api/") + 5), { file: true }));
-      if (!content) return;
+      if (!content) return app.online || app.notify("Not exported, because the studio does not answer.");
       const url = URL.createObjectURL(content);
       h("a", { href: url, download }).click();
       setTimeout(() => URL.revokeObjectURL(url), 60_000);

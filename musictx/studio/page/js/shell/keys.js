@@ -91,7 +91,7 @@ function pageCommands(app) {
     { keys: ["Alt+B"], group: "Composing", description: "Switch between the last two proposals, also while they play", run: () => app.actions.switchProposal() },
     { keys: ["Alt+P"], group: "Composing", description: "Listen to the proposal", run: () => app.actions.listen() },
     { keys: ["Alt+A"], group: "Composing", description: "Accept the proposal", run: () => app.actions.accept() },
-    { keys: ["Alt+X"], group: "Composing", description: "Hide the take, or stop it", run: () => app.actions.setAside() },
+    { keys: ["Alt+X"], group: "Composing", description: "Set the take aside, or stop it", run: () => app.actions.setAside() },
     { keys: ["Ctrl+Z"], group: "Page", description: "Undo", run: () => announceDone(app.mirror.undo(), "undone") },
     { keys: ["Ctrl+Shift+Z", "Ctrl+Y"], group: "Page", description: "Redo", run: () => announceDone(app.mirror.redo(), "redone") },
     { keys: ["Ctrl+P"], group: "Page", description: "Print the music, or make a PDF of it", run: () => app.actions.print() },

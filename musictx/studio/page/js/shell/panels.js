@@ -1,4 +1,4 @@
-/** The tabs of the panel at the right; on phones, the buttons that open the panels. */
+/** The tabs of the panel at the right; in narrow windows, the buttons that open the panels. */
 
 import { chooseOne, markChosen } from "../core/dom.js";
 
@@ -14,7 +14,7 @@ export function mountSidePanel(app, panel) {
   app.on("restore", () => choose(0));
 }
 
-/** Let each button of a phone's dock open its panel as a sheet, or close it. @param {App} app @param {HTMLElement} dock */
+/** Let each button of the dock open its panel as a sheet, or close it. @param {App} app @param {HTMLElement} dock */
 export function mountDock(app, dock) {
   const buttons = [...dock.children];
   const sheetOf = (button) => button.getAttribute("aria-controls");

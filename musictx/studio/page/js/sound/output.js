@@ -12,7 +12,7 @@ const RESUME_TIMEOUT = 500; // milliseconds
 export class Output {
   /** Null until a synthesiser is requested. @type {AudioContext | null} */
   context = null;
-  /** Error message of a synthesiser that could not start. */
+  /** Error message of a synthesiser that failed. */
   failure = "";
   #loading = null;
   /** @type {GainNode | null} */
@@ -63,9 +63,15 @@ export class Output {
       synth.node.connect(this.#gain).connect(limiter).connect(context.destination);
       return synth;
     } catch (error) {
-      this.failure = String(error.message ?? error);
-      console.warn("no synthesiser:", error);
+      this.fail(error);
       return null;
     }
+  }
+
+  /** Do without a synthesiser from now on. @param {Error} error */
+  fail(error) {
+    this.failure = String(error.message ?? error);
+    console.warn("no synthesiser:", error);
+    this.#loading = Promise.resolve(null);
   }
 }

@@ -128,8 +128,9 @@ export class Player {
     }
     const music = options.music ?? (() => this.app.piece);
     const first = music();
-    const channels = await this.loadInstruments(first, synth);
+    const channels = await this.loadInstruments(first, synth).catch((error) => this.output.fail(error));
     if (attempt !== this.#attempts) return;
+    if (!channels) return this.#start(from, options);
     const playback = new Playback(this, synth, first, channels, from, { ...options, music });
     this.#playback = playback;
     setTimeout(() => this.#playback === playback && this.output.context.state !== "running"

@@ -17,10 +17,11 @@ export async function createSynth(context) {
     waiting.get(reply.id)(reply);
     waiting.delete(reply.id);
   };
+  const failure = new Promise((resolve) => { node.onprocessorerror = resolve; });
   const request = (message, transfer = []) => new Promise((resolve, reject) => {
     const id = ++count;
     waiting.set(id, resolve);
-    node.onprocessorerror = () => reject(new Error("the synthesiser failed"));
+    failure.then(() => reject(new Error("the synthesiser failed")));
     node.port.postMessage({ ...message, id }, transfer);
   });
   const font = await fontRequest;
