@@ -151,14 +151,10 @@ class RelativeAttention(nn.Module):
         terms = self.position.terms(reach=reach)
         places: tuple[Positions, Positions] = query_span, key_span
         is_measured = terms.coordinate_count > PLACE and key_span.length > 0
-        if is_measured and pieces is not None and key_pieces is not None:
-            of_query, of_key = first_keys(pieces, key_pieces)
-            places = query_span.tensor(x.device) - of_query, key_span.tensor(x.device) - of_key
+        if is_measured and (first := first_keys(pieces, key_pieces)) is not None:
+            places = query_span.tensor(x.device) - first[0], key_span.tensor(x.device) - first[1]
         head_outputs = attend(
-            q,
-            k,
-            v,
-            terms,
+            *(q, k, v, terms),
             query_positions=(query_span, places[0]),
             key_positions=(key_span, places[1]),
             causal=self.causal,
