@@ -56,9 +56,13 @@ class Setting:
         return self.query_pieces[:, None, :, None] == self.key_pieces[:, None, None, :]
 
 
-def first_keys(query_pieces: Tensor, key_pieces: Tensor) -> tuple[Tensor, Tensor]:
+def first_keys(
+    query_pieces: Tensor | None, key_pieces: Tensor | None
+) -> tuple[Tensor, Tensor] | None:
     """For each query and key (B, Tq) and (B, Tk), the index of the first key of its piece, or Tk if
-    the piece has no key: int64."""
+    the piece has no key: int64. None without pieces."""
+    if query_pieces is None or key_pieces is None:
+        return None
     ids, order = key_pieces.sort(dim=1, stable=True)  # stable: the leftmost is the earliest
 
     def first_key(pieces: Tensor) -> Tensor:

@@ -137,27 +137,26 @@ class RelativeAttention(nn.Module):
             k, v = map(self._split, qkv[:, count:, self.width :].chunk(2, dim=2))
         q, _ = self.position.rotate(q, q, query_span, query_span)
         k, _ = self.position.rotate(k, k, key_span, key_span)
-        _check_pieces("pieces", pieces, x.shape[:2])
-        _check_pieces("memory_pieces", memory_pieces, (x.shape[0], key_span.length))
+        of_queries, of_keys = (x.shape[0], count), (x.shape[0], key_span.length)
+        _check_mask("key_padding_mask", key_padding_mask, of_keys, is_bool=True)
+        _check_mask("pieces", pieces, of_queries)
+        _check_mask("memory_pieces", memory_pieces, of_keys)
         key_pieces = pieces if memory is None else memory_pieces
-        if key_padding_mask is not None:
-            pieces, key_pieces = _hide_padding(key_padding_mask, q, k, pieces, key_pieces)
+        if key_padding_mask is not None:  # hidden keys get a number that no query has
+            zeros = torch.zeros(1, dtype=torch.int64, device=x.device)
+            pieces = zeros.expand(of_queries) if pieces is None else pieces
+            key_pieces = zeros.expand(of_keys) if key_pieces is None else key_pieces
+            key_pieces = torch.where(key_padding_mask, pieces.amin() - 1, key_pieces)
         reach = max(query_span.stop, key_span.stop) - min(query_span.start, key_span.start)
         terms = self.position.terms(reach=reach)
-        query_place: Positions = query_span
-        key_place: Positions = key_span
+        places: tuple[Positions, Positions] = query_span, key_span
         is_measured = terms.coordinate_count > PLACE and key_span.length > 0
-        if is_measured and pieces is not None and key_pieces is not None:
-            first, first_of_keys = first_keys(pieces, key_pieces)
-            query_place = query_span.tensor(x.device) - first
-            key_place = key_span.tensor(x.device) - first_of_keys
+        if is_measured and (first := first_keys(pieces, key_pieces)) is not None:
+            places = query_span.tensor(x.device) - first[0], key_span.tensor(x.device) - first[1]
         head_outputs = attend(
-            q,
-            k,
-            v,
-            terms,
-            query_positions=(query_span, query_place),
-            key_positions=(key_span, key_place),
+            *(q, k, v, terms),
+            query_positions=(query_span, places[0]),
+            key_positions=(key_span, places[1]),
             causal=self.causal,
             query_pieces=pieces,
             key_pieces=key_pieces,
@@ -203,26 +202,12 @@ class RelativeAttention(nn.Module):
         return attn_mask
 
 
-def _check_pieces(name: str, pieces: Tensor | None, expected: tuple[int, ...]) -> None:
-    if pieces is not None and (pieces.dtype == torch.bool or pieces.shape != expected):
+def _check_mask(
+    name: str, mask: Tensor | None, expected: tuple[int, ...], is_bool: bool = False
+) -> None:
+    if mask is not None and ((mask.dtype == torch.bool) != is_bool or mask.shape != expected):
+        dtype = "torch.bool" if is_bool else "int64"
         raise ValueError(
-            f"RelativeAttention: {name} is {pieces.dtype} {tuple(pieces.shape)}, expected int64 "
-            f"{tuple(expected)}"
+            f"RelativeAttention: {name} is {mask.dtype} {tuple(mask.shape)}, expected {dtype} "
+            f"{expected}"
         )
-
-
-def _hide_padding(
-    padding: Tensor, q: Tensor, k: Tensor, pieces: Tensor | None, key_pieces: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """Return the piece numbers of queries and keys. Keys where ``padding`` is True get a number
-    that no query has, so that no query attends to them."""
-    expected = (k.shape[0], k.shape[2])
-    if padding.dtype != torch.bool or padding.shape != expected:
-        raise ValueError(
-            f"RelativeAttention: key_padding_mask is {padding.dtype} {tuple(padding.shape)}, "
-            f"expected torch.bool {expected}, True where a key is padding"
-        )
-    zeros = torch.zeros(1, dtype=torch.int64, device=k.device)
-    pieces = zeros.expand(len(q), q.shape[2]) if pieces is None else pieces
-    key_pieces = zeros.expand(expected) if key_pieces is None else key_pieces
-    return pieces, torch.where(padding, pieces.amin() - 1, key_pieces)

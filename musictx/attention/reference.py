@@ -72,11 +72,7 @@ def softmax(logits: Tensor, is_visible: Tensor) -> Tensor:
 
 
 def value_term(
-    weights: Tensor,
-    table: Tensor,
-    axis: Axis,
-    query_positions: Positions,
-    key_positions: Positions,
+    weights: Tensor, table: Tensor, axis: Axis, query_positions: Positions, key_positions: Positions
 ) -> Tensor:
     """The term of the value table, sum_j w_ij V[delta]: (B, H, Tq, D). The weights of all keys at
     one distance are summed first."""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention.job import ANY, LAST, Job, Setting, first_keys
+from musictx.attention.job import ANY, LAST, Job, Setting
 
 _LIBRARY = torch.library.Library("musictx", "FRAGMENT")
 
@@ -36,14 +36,6 @@ def dropout_seed(setting: Setting) -> Tensor | None:
     no device has to finish first, and a seeded or resumed run drops the same weights. It is a
     tensor, since ``torch.compile`` cannot compute numbers from random tensors."""
     return torch.randint(2**62, (), device="cpu") if setting.dropout else None
-
-
-def piece_codes(setting: Setting) -> tuple[Tensor, Tensor] | tuple[None, None]:
-    """The code of the piece of each query and key (:func:`musictx.attention.job.first_keys`), or
-    ``(None, None)`` if there are no pieces."""
-    if setting.query_pieces is None or setting.key_pieces is None:
-        return None, None
-    return first_keys(setting.query_pieces, setting.key_pieces)
 
 
 def operator(

@@ -262,20 +262,13 @@ class Studio:
         query = {name: value for name, value in data.items() if value and name not in path_parts}
         options = validate(ExportOptions, query)
         document = session.document
-        revision = document.revision
+        revision, excerpt = document.revision, (options.begin, options.end)
         if options.take is not None:
             _, proposal = session.takes.proposal(options.take, options.proposal, document)
             document = document.copy()
             document.apply(acceptance_change(document, options.take, proposal))
-        return Export(
-            version=revision,
-            kind=data["kind"],
-            document=document,
-            title=document.name,
-            begin=options.begin,
-            end=options.end,
-            opened=session.opened_file(),
-        )
+        opened = session.opened_file()
+        return Export(revision, data["kind"], document, document.name, *excerpt, opened)
 
     def _omissions(self, data: JSON) -> JSON:
         return {"losses": self._export(data | {"kind": "mid"}).midi().omissions}

@@ -152,6 +152,6 @@ def parse_change(data: Any) -> Change:
     """Return the change that a page requests. Raise :class:`Refused` if it is invalid, or has
     a field that only the routes of takes and of the timing set."""
     change = validate(Change, data)
-    if change.accept or change.reject or change.clock:
+    if change.accept or change.reject or change.clock is not None:
         raise Refused("accept, reject, clock: use the routes takes/{take}/accept and timing")
     return change

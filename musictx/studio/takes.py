@@ -209,9 +209,8 @@ def acceptance_change(document: Document, take: int, proposal: Proposal, label: 
         notes = tuple(note for note in row.replaced if note[0] not in previous_numbers)
         accepted.add(row._replace(replaced=notes))
     last, new = (max((row[1] for row in rows), default=0.0) for rows in (document.rows(), added))
-    markers = document.markers  # the end of a chart goes if only new notes start after it
-    if markers and markers[-1][1] == "N" and last < markers[-1][0] - 1e-3 < new:
-        markers = markers[:-1]
+    final = document.markers[-1:]  # the end of a chart goes if only new notes start after it
+    ends_later = any(text == "N" and last < time - 1e-3 < new for time, text in final)
     return Change(
         label,
         remove=tuple(sorted(removed)),
@@ -219,7 +218,7 @@ def acceptance_change(document: Document, take: int, proposal: Proposal, label: 
         accept=tuple(sorted(accepted - document.accepted)),
         reject=tuple(sorted(document.accepted - accepted)),
         tracks=tracks if tracks != document.tracks else None,
-        markers=markers if markers != document.markers else None,
+        markers=document.markers[:-1] if ends_later else None,
     )
 
 

@@ -127,7 +127,9 @@ class LitMusicTransformer(pl.LightningModule):
         trainer.fit_loop.epoch_loop._batches_that_stepped = trainer.global_step
         accumulate = trainer.accumulate_grad_batches
         number = trainer.global_step * accumulate + batch_idx % accumulate
-        torch.manual_seed(batch_seed(self.seed, trainer.global_rank, number))
+        # SeedSequence makes unrelated seeds of nearby numbers.
+        sequence = np.random.SeedSequence((self.seed, trainer.global_rank, number))
+        torch.manual_seed(int(sequence.generate_state(1, np.uint64)[0]))
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         loss, targets = self._loss_sum(batch)
@@ -214,8 +216,3 @@ class LitMusicTransformer(pl.LightningModule):
         targets = batch.targets.flatten()
         loss = F.cross_entropy(logits, targets, ignore_index=UNSCORED, reduction="sum")
         return loss, (targets != UNSCORED).sum()
-
-
-def batch_seed(seed: int, rank: int, number: int) -> int:
-    """Return a 64-bit seed for batch ``number`` of ``rank``; nearby seeds are unrelated."""
-    return int(np.random.SeedSequence((seed, rank, number)).generate_state(1, np.uint64)[0])

@@ -28,7 +28,7 @@ def test_a_forked_process_has_threads_of_its_own():
     """A child process has none of its parent's threads and must not wait for them."""
     torch.manual_seed(0)
     q = torch.randn(2, 2, 60, 8)
-    problem = native._problem(q, q, q, None, None, None, None, 0.3, 0.0, 0)
+    problem = native._problem(q, q, q, None, None, None, None, None, 0.3, 0.0)
     out, log_sum = torch.empty(q.shape), torch.empty(q.shape[:3])
     problem.point(out=out, log_sum=log_sum)
     problem.threads = 2

@@ -87,6 +87,7 @@ TRACK = {"id": 0, "name": "", "program": 0, "drum": False}
         ({"tempos": [[0, 3.5]]}, "tempos: 3.5 at 0 s: expected 3.6 to 6e+07"),
         ({"meters": [[0, 0, 4]]}, "meters.0.1=0: "),
         ({"name": "\n\t"}, "name: expected at least one character"),
+        ({"clock": []}, "accept, reject, clock: use the routes"),
     ],
 )
 def test_an_invalid_change_is_refused_with_a_sentence_that_names_the_field(data, sentence):

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention.job import CONSECUTIVE, Job, Setting
+from musictx.attention.job import CONSECUTIVE, Job, Setting, first_keys
 from musictx.attention.terms import ORDER, Span, Terms, as_tensor, without_autocast
 from musictx.speed import kernels
 from musictx.speed.chunked import passes
@@ -90,13 +90,13 @@ def _codes(
     if blocks is None:
         return setting.query_pieces, setting.key_pieces, 0
     positions = setting.positions(blocks.coordinate)
-    query_pieces, key_pieces = kernels.piece_codes(setting)
-    if query_pieces is None and all(isinstance(x, Span) for x in positions):
+    codes = first_keys(setting.query_pieces, setting.key_pieces)
+    if codes is None and all(isinstance(x, Span) for x in positions):
         device = torch.device("cpu")  # where the passes can read the codes to skip keys
     queries, keys = (as_tensor(x, device) // blocks.length for x in positions)
-    if query_pieces is not None and key_pieces is not None:
+    if codes is not None:
         stride = 2**40  # from the codes of one piece to those of the next
-        queries, keys = query_pieces * stride + queries, key_pieces * stride + keys
+        queries, keys = codes[0] * stride + queries, codes[1] * stride + keys
     return queries, keys, 1
 
 

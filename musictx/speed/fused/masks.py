@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from musictx.attention.job import Setting
-from musictx.speed.kernels import piece_codes
+from musictx.attention.job import Setting, first_keys
 
-#: The codes of queries and keys (``kernels.piece_codes``), and 1 + the index of the last query that
+#: The codes of queries and keys (``job.first_keys``), and 1 + the index of the last query that
 #: attends to each key, 0 if none does: int32 (B, Tq), (B, Tk), (B, Tk). All None without pieces.
 Mask = tuple[Tensor | None, Tensor | None, Tensor | None]
 #: Pieces -> (the version of this tensor, its mask), so that all layers of a pass share one mask.
@@ -36,9 +35,10 @@ def mask(setting: Setting) -> Mask:
 
 
 def _compute_mask(setting: Setting) -> Mask:
-    queries, keys = piece_codes(setting)
-    if queries is None or keys is None:
+    codes = first_keys(setting.query_pieces, setting.key_pieces)
+    if codes is None:
         return None, None, None
+    queries, keys = codes
     ordered, order = queries.sort(dim=1, stable=True)  # stable: the rightmost is the latest
     stop = torch.searchsorted(ordered, keys, right=True)
     has_query = torch.searchsorted(ordered, keys) < stop

@@ -4,14 +4,7 @@ explains the names."""
 import triton
 import triton.language as tl
 
-from musictx.speed.fused.common import (
-    DIAGONAL,
-    FAR,
-    assign_tile,
-    load_rows,
-    load_vector,
-    table_row,
-)
+from musictx.speed.fused.common import DIAGONAL, FAR, assign_tile, load_rows, load_vector, table_row
 
 
 @triton.jit

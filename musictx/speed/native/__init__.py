@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention.job import Job, Setting
+from musictx.attention.job import Job, Setting, first_keys
 from musictx.attention.terms import Axis, Terms
 from musictx.speed import kernels
 from musictx.speed.labels import pad_to_one_width
@@ -59,7 +59,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     # The operator chooses the precision itself.
     with torch.autocast("cpu", enabled=False):
         out, _ = attention(
-            *(q, k, v, table, bias, *kernels.piece_codes(setting)),
+            *(q, k, v, table, bias),
+            *(first_keys(setting.query_pieces, setting.key_pieces) or (None, None)),
             *(kernels.dropout_seed(setting), terms.scale, setting.dropout),
         )
         result: Tensor = out[..., :size].to(dtype)
@@ -127,7 +128,7 @@ def _problem(
 
     q (B, H, Tq, D), the last Tq of the Tk tokens, k and v (B, H, Tk, D) have one dtype; table
     (H or 1, Tk, D) and bias (H or 1, Tk), in descending distance, may have another. Codes:
-    :func:`musictx.speed.kernels.piece_codes`.
+    :func:`musictx.attention.job.first_keys`.
     """
     dtype, drop_threshold = _dtype(q), round(dropout * 2**32)
     problem = library.NativeProblem(

@@ -45,19 +45,14 @@ test("a take grows by its stream, and what was written at the end counts", () =>
   assert.equal(takes.get(7).proposals[0].notes.length, 2);
 });
 
-test("a proposal takes the place of another one of its take, as the server accepts it", () => {
-  const proposal = { number: 2, removes: [1, 2], notes: [] };
-  const brought = { "7/1": [10, 3, []], "70/2": [20, 2, []] };
-  assert.deepEqual([...exchangedNotes({ brought, locked: new Set([2, 11]) }, takeOf(), proposal).removed], [1, 10, 12]);
-});
-
-test("what another proposal of its take replaced comes back, if this one does not replace it", () => {
+test("a proposal takes the place of another one of its take; the notes which that replaced return, unless this one replaces them", () => {
   const notes = [[1, 8, 9, 60, 80, 0], [2, 12, 13, 62, 80, 0], [5, 0, 1, 60, 80, 0]];
   const brought = { "7/1": [10, 3, notes], "70/2": [20, 2, [[5, 0, 1, 60, 80, 0]]] };
   const early = { number: 2, state: "done", removes: [1], notes: [] };
   const returning = (proposal) => exchangedNotes({ brought, locked: [] }, takeOf(), proposal).restored;
   assert.deepEqual(returning(early), [{ id: 2, start: 12, end: 13, pitch: 62, velocity: 80, track: 0 }]);
   assert.deepEqual(returning({ ...early, state: "composing", removes: [] }), []);
+  assert.deepEqual([...exchangedNotes({ brought, locked: new Set([2, 11]) }, takeOf(), { ...early, removes: [1, 2] }).removed], [1, 10, 12]);
 });
 
 test("the music of a take stands where it was asked, or after it", () => {

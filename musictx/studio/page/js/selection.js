@@ -42,9 +42,7 @@ export class Selection extends Emitter {
 
   /** Deselect notes and time; selected tracks stay. */
   deselect() {
-    this.notes = new Set();
-    this.range = null;
-    this.emit("change", this);
+    this.selectNotes([]);
   }
 
   clear() {

@@ -27,11 +27,9 @@ function takeFromWire(take, old) {
  */
 export function applyNoteEvents(notes, events) {
   for (const [kind, seconds, pitch, ...rest] of events) {
-    if (kind === "on") {
-      const [velocity, track] = rest;
-      notes.push({ start: seconds, end: null, pitch, velocity, track });
-    } else {
-      const [track] = rest;
+    const track = rest.at(-1);
+    if (kind === "on") notes.push({ start: seconds, end: null, pitch, velocity: rest[0], track });
+    else {
       const open = notes.find((note) => note.end === null && note.pitch === pitch && note.track === track);
       if (open) open.end = Math.max(seconds, open.start);
     }
@@ -61,11 +59,7 @@ export function exchangedNotes(piece, take, proposal) {
 }
 
 /** Return the time up to which a proposal that begins at `begin` has been composed. @param {Proposal} proposal @param {number} begin */
-export function composedUntil(proposal, begin) {
-  let last = begin;
-  for (const note of proposal.notes) last = Math.max(last, note.start, note.end ?? 0);
-  return last;
-}
+export const composedUntil = ({ notes }, begin) => notes.reduce((last, note) => Math.max(last, note.start, note.end ?? 0), begin);
 
 const OVERLAP = 0.06; // seconds by which the last note may sound past the bar line
 

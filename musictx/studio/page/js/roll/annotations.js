@@ -23,7 +23,12 @@ export class Annotations {
     this.canvas = canvas;
     const { app } = roll;
     const needsChords = ({ music, notes, chords }) => music !== "free" && notes.size > 0 && notes.size <= MAX_NOTES && !chords.length;
-    fetchOnChange(app, "chords?symbols=1", needsChords, (chords) => this.#setImplied(chords ?? []), DELAY);
+    fetchOnChange(app, "chords?symbols=1", needsChords, (chords) => {
+      if (String(chords ?? []) === String(this.implied)) return;
+      this.implied = chords ?? [];
+      app.emit("chords", null);
+      roll.invalidate("over");
+    }, DELAY);
     app.on("piece", () => document.documentElement.style.setProperty("--annotations-height", `${ROW * this.rows().length}px`));
     this.canvas.addEventListener("dblclick", (event) => {
       const row = this.rows()[Math.floor(event.offsetY / ROW)];
@@ -101,14 +106,6 @@ export class Annotations {
       return true;
     }, field, h("button.gold", { type: "submit" }, "Write"), hint);
     field.select();
-  }
-
-  /** @param {Chord[]} implied */
-  #setImplied(implied) {
-    if (String(implied) === String(this.implied)) return;
-    this.implied = implied;
-    this.roll.app.emit("chords", null);
-    this.roll.invalidate("over");
   }
 
   draw() {

@@ -17,12 +17,6 @@ function snappedMove(app, time, by, event) {
   return event.altKey ? by : app.beats.snap(time + by, app.settings.division) - time;
 }
 
-/** Return the end of a note that is drawn by a click: it is as long as the last one, at least a grid step. @param {App} app */
-function defaultEnd(app, start) {
-  const { division } = app.settings;
-  return Math.max(app.beats.step(start, division, 1), app.beats.snap(start + app.lastLength, division));
-}
-
 /** Add a note to the input track, and select it. @param {App} app */
 export function drawNote(app, start, end, pitch) {
   if (!app.inputTrack) return;
@@ -69,7 +63,8 @@ export function drawGesture(app, roll, from) {
   const start = app.beats.floor(roll.view.time(from.x), division);
   const pitch = roll.view.pitch(from.y);
   const track = app.inputTrack?.id ?? 0;
-  let end = defaultEnd(app, start);
+  // A click draws a note as long as the last one, at least a grid step.
+  let end = Math.max(app.beats.step(start, division, 1), app.beats.snap(start + app.lastLength, division));
   const note = () => ({ id: -1, start, end, pitch, velocity: VELOCITY, track });
   roll.dragged = [note()];
   app.player.audition(pitch, VELOCITY, track);

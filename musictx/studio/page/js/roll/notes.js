@@ -74,12 +74,6 @@ function sidesOf(view, note) {
   return { x, width: Math.max(MIN_SIZE, length > 5 ? length - 1 : length) };
 }
 
-/** Outline selected notes. @param {Pixels} pixels @param {View} view @param {Note[]} notes */
-export function drawSelected(ctx, pixels, view, notes, colours) {
-  outlineNotes(ctx, pixels, view, notes, colours["row-white"], 3, 0.5);
-  outlineNotes(ctx, pixels, view, notes, colours.ink, 1.75, 0.5);
-}
-
 /** Draw a stripe at the lower edge of locked notes, and a padlock if there is room. @param {Pixels} pixels @param {View} view @param {Note[]} notes */
 export function drawLocks(ctx, pixels, view, notes, colours) {
   pixels.setColour(colours.ink);

@@ -225,7 +225,9 @@ export class Roll {
     const pixels = this.#pixels.over.begin(view.width, view.height);
     notes.drawLocks(ctx, pixels, view, visible.filter((note) => piece.locked.has(note.id)), colours);
     if (selection.notes.size && !this.dragged.length) {
-      notes.drawSelected(ctx, pixels, view, visible.filter((note) => selection.notes.has(note.id) && !removed.has(note.id)), colours);
+      const selected = visible.filter((note) => selection.notes.has(note.id) && !removed.has(note.id));
+      notes.outlineNotes(ctx, pixels, view, selected, colours["row-white"], 3, 0.5);
+      notes.outlineNotes(ctx, pixels, view, selected, colours.ink, 1.75, 0.5);
     }
     if (shown) {
       const { take, proposal } = shown;

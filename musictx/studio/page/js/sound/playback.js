@@ -51,11 +51,6 @@ export class Playback {
     return this.transport.at(this.player.output.audibleTime(performanceTime));
   }
 
-  /** Send the volume, pan and reverb of the tracks. */
-  mix() {
-    this.player.mix(this.synth, this.channels);
-  }
-
   stop() {
     clearInterval(this.timer);
     this.synth.silence();

@@ -27,7 +27,7 @@ export class Player {
   constructor(app, onPosition) {
     this.app = app;
     this.onPosition = onPosition;
-    app.on("mix", () => this.#playback instanceof Playback && this.#playback.mix()); // a file is mixed by the server
+    app.on("mix", () => this.#playback instanceof Playback && this.mix(this.#playback.synth, this.#playback.channels)); // the server mixes files
     app.on("selection", () => {
       const isPiece = this.#playback && !this.#options.music && !this.#options.countIn;
       if (this.repeats && isPiece && String(this.#loop()) !== String(this.#playback.loop)) this.play();
