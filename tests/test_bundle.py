@@ -105,7 +105,7 @@ def test_other_files_are_not_replaced_and_tokens_of_another_size_are_refused(tmp
     for path, tokens, words in (
         (cat.parent, TOKENS, "photos"),
         (cat, TOKENS, "cat.jpg"),
-        (tmp_path / "m", other, str(other.size)),
+        (tmp_path / "m", other, str(other.vocabulary.size)),
     ):
         with pytest.raises(UserError, match=words):
             bundle.save(path, make(), tokens, CARD)
@@ -327,7 +327,7 @@ def test_a_tokenizer_that_is_not_the_models_is_refused(folder, tmp_path):
         assert_refused(folder, "tokenizer.json")
     # As many ids, with other meanings: only the fingerprint differs.
     other = build("performance", low=61, high=73, velocity_bins=4)
-    assert other.size == TOKENS.vocabulary.size
+    assert other.vocabulary.size == TOKENS.vocabulary.size
     bundle.save(tmp_path / "other", make(), other, {})
     shutil.copy(tmp_path / "other" / "tokenizer.json", folder)
     assert_refused(folder, other.fingerprint, TOKENS.fingerprint)

@@ -20,7 +20,7 @@ from tests.untrained import network
 
 @pytest.mark.parametrize("context", [8, 128])
 def test_a_token_has_half_a_context_before_it_or_the_whole_piece(context, tmp_path):
-    model = network(TOKENIZER.size, width=16, context=context, dropout=0.3).train()
+    model = network(TOKENIZER.vocabulary.size, width=16, context=context, dropout=0.3).train()
     bundle, score = Bundle(model, TOKENIZER, {}, tmp_path), song(2)
     likelihood, ids = log_likelihood(bundle, score), TOKENIZER.encode(score).tolist()
     assert (likelihood.ids.tolist(), likelihood.ids.dtype) == (ids, np.int64)
@@ -58,7 +58,7 @@ def test_windows_begin_where_they_begin_in_training(name, position, tmp_path):
 
 
 def test_mutual_information_is_what_the_past_adds_to_the_likelihood(tmp_path):
-    model = network(TOKENIZER.size, width=16, context=64).eval()
+    model = network(TOKENIZER.vocabulary.size, width=16, context=64).eval()
     bundle, ids = Bundle(model, TOKENIZER, {}, tmp_path), TOKENIZER.encode(song(2))
     past, new = ids[:20], ids[20:28]
 

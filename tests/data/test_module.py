@@ -139,7 +139,7 @@ def test_a_change_that_leaves_the_range_is_drawn_again_and_at_last_left_out(tmp_
     shards = make_shards(tmp_path / "s", [ids], tokenizer=narrow)
     rows = TrainingRows(shards, narrow, 2 * len(ids), AugmentConfig(24, stretch=[1.0]), 0)
     assert narrow.augment(ids, semitones=10) is None
-    assert max(rows.row(number, 0).targets.max() for number in range(20)) < narrow.size
+    assert max(rows.row(number, 0).targets.max() for number in range(20)) < narrow.vocabulary.size
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # torch's loader, Python 3.12

@@ -114,7 +114,7 @@ def test_whatever_is_damaged_is_refused_on_opening(folder, file, words, change):
 
 
 def test_ids_in_the_file_that_are_beyond_the_vocabulary_are_refused_where_they_are_read(tmp_path):
-    shards = make_shards(tmp_path / "s", [np.array([3, TOKENIZER.size]), np.array([1])])
+    shards = make_shards(tmp_path / "s", [np.array([3, TOKENIZER.vocabulary.size]), np.array([1])])
     shards.check(TOKENIZER)
     assert shards.tokens(1).tolist() == [1]
     with pytest.raises(UserError, match="train-0 has ids beyond its vocabulary"):
