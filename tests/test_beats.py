@@ -32,17 +32,19 @@ def test_quarters_are_the_tempo_summed_and_seconds_their_inverse(tempos, moment)
 spans = st.tuples(st.integers(1, 7), st.sampled_from([2, 4, 8]), st.integers(1, 3), st.booleans())
 
 
-@given(st.lists(spans, min_size=1, max_size=4), st.integers(-80, 60))
-def test_bars_and_their_lines_against_a_loop(spans, eighths):
+@given(st.lists(spans, min_size=1, max_size=4), st.integers(-80, 60), st.floats(30, 240))
+def test_bars_and_their_lines_against_a_loop(spans, eighths, bpm):
+    """In any tempo, although meters begin at seconds."""
     meters, lines, quarter = [], [], 0.0
     for numerator, denominator, bars, is_cut in spans:
-        meters.append((quarter / 2, numerator, denominator))  # 120 a minute
+        last = quarter
+        meters.append((quarter * 60 / bpm, numerator, denominator))
         length = numerator * 4 / denominator
         lines += [quarter + n * length for n in range(bars)]
         quarter += bars * length - 0.5 * (is_cut and length > 0.5)
-    last = meters[-1][0] * 2  # this meter continues
+    # The last meter continues.
     lines = [line for line in lines if line < last] + [last + n * length for n in range(300)]
-    clock, place = Beats(Score(meters=meters)), eighths / 2
+    clock, place = Beats(Score(meters=meters, tempos=[(0.0, bpm)])), eighths / 2
     assert clock.bar_lines(place) == pytest.approx([line for line in lines if line < place])
     first = meters[0][1] * 4 / meters[0][2]
     # Bars before zero are as long as the first.
@@ -59,14 +61,6 @@ def test_music_near_a_bar_line_begins_after_it_and_ends_before_it(off):
     clock = Beats(Score())  # bars of two seconds
     assert [clock.bar_at(time + off) for time in (0.0, 2.0, 3.9)] == [1, 2, 2]
     assert [clock.bar_at(time + off, ends=True) for time in (0.1, 2.0, 4.0)] == [1, 1, 2]
-
-
-@given(st.floats(30, 240), st.integers(1, 12))
-def test_a_bar_line_is_at_the_beginning_of_its_bar(bpm, upbeat):
-    """In any tempo, though meters begin at seconds: an opening bar, then bars of 4/4."""
-    meters = [(0.0, upbeat, 4), (upbeat * 60 / bpm, 4, 4)]
-    clock = Beats(Score(tempos=[(0.0, bpm)], meters=meters))
-    assert [clock.bar(upbeat + 4.0 * bar) for bar in range(20)] == [(n, 0.0) for n in range(2, 22)]
 
 
 quick = settings(max_examples=40)

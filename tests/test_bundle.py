@@ -182,6 +182,8 @@ CONFIGS = [
     *({"vocabulary": None}, {"model": []}, {"card": "abc"}),
     {"deep": json.loads("[" * 200 + "]" * 200)},
 ]
+#: The rates of six drums, and of seven.
+SIX, SEVEN = (" ".join(["9" * 24] * count) for count in (6, 7))
 #: (section, entry) of the card -> a right value and wrong values.
 ENTRIES = {
     ("corpus", "name"): ("bach", "os:system", 5),
@@ -190,13 +192,7 @@ ENTRIES = {
     ("note_limits", "density"): (2.5, "b", float("nan"), True),
     ("note_limits", "parts"): ([[33, 1, 28, 60, 2.5]], [[33, 1, 28, 60]], [5]),
     ("note_limits", "ensembles"): ([[2, [0, 33]]], [[2, 0, 33]], [[2, [129]]], [5]),
-    ("drummers", "rock"): (
-        [" ".join(["9" * 24] * 6)],
-        "text",
-        ["9" * 96],
-        [" ".join(["9" * 24] * 7)],
-        [5],
-    ),
+    ("drummers", "rock"): ([SIX], "text", ["9" * 96], [SEVEN], [5]),
 }
 
 

@@ -141,11 +141,8 @@ def write(path: str, text: str) -> None:
 
 @pytest.fixture
 def own_files():
-    write(
-        "my/experiment/mine.yaml",
-        "# @package _global_\ndefaults:\n  - override /model: slim\n  - override /position: mine\n"
-        "seed: 4\noptim:\n  lr: 0.5\n",
-    )
+    mine = "defaults:\n  - override /model: slim\n  - override /position: mine\nseed: 4\n"
+    write("my/experiment/mine.yaml", f"# @package _global_\n{mine}optim:\n  lr: 0.5\n")
     write("my/model/slim.yaml", "layers: 1\nwidth: 8\nheads: 2\n")
     write("my/position/mine.yaml", "_target_: my_module.Mine\nradius: 3\nperiods: [4]\n")
     write("my/position/near.yaml", "defaults:\n  - huang\nmax_distance: 7\n")

@@ -118,7 +118,6 @@ def test_values_beyond_a_bound_are_refused():
 @pytest.mark.parametrize(
     ("command", "arguments", "beginning"),
     [
-        ("train", "model.heads=7", "model.heads=7"),
         ("train", "position.block=4", "position.block: "),
         ("train", "position=t5 position.max_distance=9", "position.max_distance=9"),
         ("train", "position=rotary position.concat_sinusoids=3", "position.concat_sinusoids=3"),
@@ -147,7 +146,6 @@ def test_values_beyond_a_bound_are_refused():
         ("generate", f"out={__file__}/x", f"out={__file__}/x: "),
         ("train", f"out={__file__}/x", f"out={__file__}/x: "),
         ("generate", "limits={nots: 5}", "limits.nots: "),
-        ("generate", "model=none", "model=none"),
         ("infill", "end=cut", "end=cut: expected a bar, such as 5, or seconds"),
         ("infill", "seconds=3", "seconds: "),
         ("harmonise", "voices=[tuba]", "voices=['tuba']"),

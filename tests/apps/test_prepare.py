@@ -3,6 +3,7 @@
 import errno
 import io
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -32,26 +33,15 @@ def test_what_is_left_out_is_printed_and_a_corpus_without_usable_notes_is_refuse
     assert Shards(tmp_path / "out").tokenizer_config["high"] == 108
 
 
-class FullDisk(io.RawIOBase):
-    """A file that takes nothing: the disk is full."""
-
-    readable = writable = seekable = lambda self: True
-
-    def seek(self, offset, whence=0):
-        return 0
-
-    def write(self, content):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-
 def test_a_disk_that_fills_up_while_it_reads_is_one_sentence(tmp_path, monkeypatch):
     """What is in the buffer of the file of ids reaches the disk last, when that is closed."""
     write_songs(tmp_path / "in", [0])
-    opened = Path.open
+    opened, disk = Path.open, Mock(closed=False, tell=lambda: 0, writable=lambda: True)
+    disk.write.side_effect = OSError(errno.ENOSPC, "No space left on device")
 
     def full(path, *how, **more):
         if path.name == TOKENS:
-            return io.BufferedWriter(FullDisk())
+            return io.BufferedWriter(disk)
         return opened(path, *how, **more)
 
     monkeypatch.setattr(Path, "open", full)

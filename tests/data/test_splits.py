@@ -15,8 +15,7 @@ from musictx.tokens.build import build
 from tests.data.helpers import TOKENIZER, Given, run, song
 from tests.pieces import line
 
-SHARES = [(0.1, 0.0), (0.1, 0.1), (0.3, 0.2), (0.02, 0.0), (0.9, 0.05), (0, 0)]
-shares = st.sampled_from(SHARES)
+shares = st.sampled_from([(0.1, 0.0), (0.1, 0.1), (0.3, 0.2), (0.02, 0.0), (0.9, 0.05), (0, 0)])
 official = st.sampled_from([None, None, None, "train", "validation", "test"])
 
 

@@ -59,9 +59,6 @@ FORMS = {
         [0, 1, 2, 0, 1, 3, 4, 1, 3, 4]),
     "a repeat that programs alone see": (
         [bar(), bar(before=sound(**{"forward-repeat": "yes"})), bar(backward=2)], [0, 1, 2, 1, 2]),
-    "endings without a repeat, a Fine without a jump": (
-        [bar(ending="1", stop="1"), bar(ending="2", stop="2", after=words("Fine")), bar()],
-        [0, 1, 2]),
 }  # fmt: skip
 
 

@@ -105,11 +105,10 @@ DRUMS = 128
 def note_ids(place, part, pitch=60, length=3):
     """The ids of a note of ``part``, 128 for drums, at ``place``."""
     if part == DRUMS:
-        words = [("place", place), ("drums", 0), ("drum", pitch), ("none", 0), ("velocity", 1)]
+        words = [("drums", 0), ("drum", pitch), ("none", 0)]
     else:
-        words = [("place", place), ("program", part), ("pitch", pitch), ("length", length)]
-        words += [("velocity", 1)]
-    return [BARS.vocabulary.id(*word) for word in words]
+        words = [("program", part), ("pitch", pitch), ("length", length)]
+    return [BARS.vocabulary.id(*word) for word in (("place", place), *words, ("velocity", 1))]
 
 
 def line_ids(numerator=4):

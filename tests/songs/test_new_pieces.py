@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from unittest.mock import Mock
 
 import mido
 import numpy as np
@@ -87,6 +88,7 @@ def test_new_pieces_are_played_by_ensembles_of_the_corpus(song):
     ensembles = [{*programs} for _, programs in song.stats.ensembles]
     for piece in [*made, whole]:
         assert playing(piece.score.notes) in ensembles
+        assert piece.score.notes["start"].min() == 0, "on the first beat"
         assert "Strings" not in piece.score.names.values(), "a counter-melody is one voice"
     for listed, played in ((81, 81), (127, 0)):  # a program without a name; one not in the model
         limits = song.card["note_limits"] | {"ensembles": [[1, [listed]]]}
@@ -198,21 +200,17 @@ def test_the_model_writes_the_bar_line_where_a_song_is_continued(song):
 
 
 def test_a_new_section_begins_with_a_bar_line_of_the_model(song, monkeypatch):
-    primers, compose = [], form.continuations
-    record = lambda bundle, given, *more, **options: (  # noqa: E731
-        primers.extend(given) or compose(bundle, given, *more, **options)
-    )
-    monkeypatch.setattr(form, "continuations", record)
+    compose = Mock(wraps=form.continuations)
+    monkeypatch.setattr(form, "continuations", compose)
     musictx.generate(song, form="AB", bars=2, instruments="piano", seed=1)
+    primers = [primer for call in compose.call_args_list for primer in call.args[1]]
     assert primers
     assert all(song.tokenizer.vocabulary.tokens[p.ids[-5]][0] != "bar" for p in primers)
 
 
 def test_chords_have_the_top_p_that_is_asked_for_and_parts_their_penalty(song, monkeypatch):
-    top_p, parts, draw = [], [], new_pieces.draw_chords
-    monkeypatch.setattr(
-        new_pieces, "draw_chords", lambda *a, **b: top_p.append(b["top_p"]) or draw(*a, **b)
-    )
+    parts, draw = [], Mock(wraps=new_pieces.draw_chords)
+    monkeypatch.setattr(new_pieces, "draw_chords", draw)
     record = lambda row, **more: iter(parts.append(more["parts"]) or ())  # noqa: E731
     for module in (bar_infill, penalties):
         monkeypatch.setattr(module, "same_pitch", record)
@@ -223,7 +221,7 @@ def test_chords_have_the_top_p_that_is_asked_for_and_parts_their_penalty(song, m
         musictx.generate(song, primer=made[0].score, **options)
         assert (parts[-1:] == [{73}]) == sampling.get("habits", True), "a continued tune"
         parts.clear()
-    assert top_p == [0.95, 0.5, 0.95]
+    assert [call.kwargs["top_p"] for call in draw.call_args_list] == [0.95, 0.5, 0.95]
 
 
 def test_progress_counts_the_tokens_and_seconds_of_each_piece(song):
@@ -237,11 +235,6 @@ def test_progress_counts_the_tokens_and_seconds_of_each_piece(song):
     slow = together(line(60, 62, 64, 65, every=1.0), bpm=60.0)
     musictx.generate(song, primer=slow, bars=2, seed=3, progress=report, end="cut")
     assert 4.0 < steps[-1][1] <= 8.0 + 1e-6, "the seconds of a continuation are those of the file"
-
-
-def test_new_pieces_begin_on_their_first_beat(song):
-    for piece in musictx.generate(song, bars=1, samples=4, seed=3):
-        assert piece.score.notes["start"].min() == 0
 
 
 @pytest.mark.parametrize(("bars", "meter"), [(2, "4/4"), (3, "3/4")])

@@ -163,22 +163,26 @@ def test_an_accompaniment_begins_at_the_bar_line_before_a_pick_up(songs, options
     assert 2.0 - 1e-6 <= min(first) < 3.5
 
 
-@pytest.mark.parametrize("add", ["bass,strings", "bass,strings,drums"])
+@pytest.mark.parametrize(("add", "voices"), [("bass", 1), ("bass,strings", 3.5)])
+@pytest.mark.parametrize("more", ["", ",drums"])
 @pytest.mark.parametrize("is_alone", [True, False])
-def test_the_usual_density_counts_all_parts_and_steers_pitched_ones(songs, add, is_alone):
-    request = AccompanyConfig(add=add)
+def test_new_parts_have_the_usual_density_and_polyphony(songs, add, voices, more, is_alone):
+    """They steer pitched parts; those have at most one note a voice."""
+    request, pitched = AccompanyConfig(add=add + more), {33, 48} if "strings" in add else {33}
     task = task_of(request, Score(markers=((0.0, "Am7"),)) if is_alone else tracks((73, 72, 4)))
-    _, brief = infill.arrange(songs, task, request, {})
-    density = brief.habits[33].density + brief.habits[48].density
+    _, brief = infill.arrange(songs, task, request, {"polyphony": 3.5})
+    density = sum(brief.habits[part].density for part in pitched)
     assert brief.steering.usual_density == pytest.approx(density)
+    assert brief.steering.usual_polyphony == voices
     assert "density" not in brief.steering.targets
-    assert set(brief.steering.parts) == {33, 48}
+    assert set(brief.steering.parts) == pitched
     described = sum(habit.density for habit in brief.habits.values())
     described += task.given_levels.get("density", 0.0)
     assert brief.steering.levels[0] == controls.control_levels({"density": described})[0] > 0
-    asked = replace(request, sampling=replace(request.sampling, density=3.0))
-    _, brief = infill.arrange(songs, task, asked, {"density": 9.0})
+    asked = replace(request, polyphony=2.0, sampling=replace(request.sampling, density=3.0))
+    _, brief = infill.arrange(songs, task, asked, {"density": 9.0, "polyphony": 3.5})
     assert brief.steering.targets["density"] == pytest.approx(3.0)
+    assert brief.steering.targets["polyphony"] == 2.0
     assert brief.steering.usual_density is None
 
 
@@ -192,17 +196,6 @@ def test_densities_of_the_corpus_count_seconds_of_the_ids_at_any_tempo(songs, bp
         task = task_of(request, music)
         _, brief = infill.arrange(songs, task, request, infill.usual_levels(songs, task))
         assert brief.steering.usual_density == pytest.approx(density)
-
-
-@pytest.mark.parametrize(("add", "voices"), [("bass", 1), ("bass,drums", 1), ("bass,strings", 3.5)])
-def test_new_parts_have_the_usual_polyphony_at_most_one_note_a_voice(songs, add, voices):
-    request, usual = AccompanyConfig(add=add), {"polyphony": 3.5}
-    for music in (Score(markers=((0.0, "Am7"),)), tracks((73, 72, 4))):
-        task = task_of(request, music)
-        _, brief = infill.arrange(songs, task, request, usual)
-        assert brief.steering.usual_polyphony == voices
-        _, brief = infill.arrange(songs, task, replace(request, polyphony=2.0), usual)
-        assert brief.steering.targets["polyphony"] == 2.0
 
 
 def test_the_density_of_added_parts_does_not_count_given_notes(songs):

@@ -3,6 +3,7 @@
 import ctypes
 import platform
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -149,10 +150,6 @@ def sounds(rows: int) -> Tensor:
     return torch.randint(4, V, (rows, 120))
 
 
-def motifs(rows: int) -> Tensor:
-    return test_motif_memory.music(rows, 160)
-
-
 def given_ahead(rows: int) -> Tensor:
     return torch.tensor([test_conditions.window(seed, rest=60) for seed in range(rows)])
 
@@ -163,6 +160,7 @@ NOISY = [
     VOICED[0],
 ]
 SOUNDS = {"name": "sounding", **EVENTS, "loudness": [[20, 24, 1]]}
+ECHOES = {"name": "echoes", **test_motif_memory.GIVEN}
 CONDITIONS = {"name": "conditions", **test_conditions.GIVEN}
 #: (vocab_size, number of rows -> ids, features). Several features at a time, because each
 #: combination is compiled.
@@ -171,7 +169,7 @@ FEATURES: list[tuple[int, Callable[[int], Tensor], list[dict[str, Any]]]] = [
     (VOCAB, music, NOISY),
     (V, sounds, [SOUNDS | {"recent": 3}]),
     (V, sounds, [SOUNDS | {"recent": 2, "chords": 2, "resets": [[22, 24, 0]]}]),
-    (test_motif_memory.VOCAB, motifs, [{"name": "echoes", **test_motif_memory.GIVEN}]),
+    (test_motif_memory.VOCAB, partial(test_motif_memory.music, count=160), [ECHOES]),
     (test_conditions.VOCAB, given_ahead, [CONDITIONS | {"chords": 0}]),
     (test_conditions.VOCAB, given_ahead, [CONDITIONS | {"chords": 2}]),
 ]
