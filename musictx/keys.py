@@ -99,7 +99,7 @@ def key_of(score: Score) -> tuple[int, bool]:
 
 def key_signatures(score: Score) -> list[tuple[float, int, bool]]:
     """Return (seconds, sharps, whether it is minor) of the keys of ``score``, or else of the key of
-    :func:`key_of`. Flats are negative sharps. Empty without keys and pitched notes."""
+    :func:`key_of`. Flats are negative sharps. Empty if it has neither keys nor pitched notes."""
     if len(score.keys) or not _counts(score).any():
         return score.keys.tolist()
     tonic, minor = key_of(score)
@@ -117,10 +117,10 @@ def name_chords(score: Score, chords: Iterable[tuple[float, Chord | str]]) -> tu
     without double sharps and flats."""
     signatures, names = key_signatures(score) or [(0.0, 0, False)], []
     for time, name in chords:
-        chord = parse_name(str(name)) or NONE
-        number = bisect_right(signatures, time + 1e-6, key=itemgetter(0))
-        _, sharps, minor = signatures[max(number - 1, 0)]
+        in_force = bisect_right(signatures[1:], time + 1e-6, key=itemgetter(0))
+        _, sharps, minor = signatures[in_force]
         lowest = sharps - (2 if minor else 4)
+        chord = parse_name(str(name)) or NONE
         names.append((time, chord.name(min(max(lowest, -8), 1))))
     return tuple(names)
 
@@ -129,5 +129,4 @@ def scale_consistency(score: Score) -> float:
     """Return the share of notes in :func:`best_scale`: nan if there are none, 1 for one note, 7/12
     if all pitch classes are equally frequent."""
     counts = _counts(score)
-    in_scale = counts[best_scale(score)].sum()
-    return float(in_scale / counts.sum()) if counts.sum() else np.nan
+    return float((_SCALES @ counts).max() / counts.sum()) if counts.any() else np.nan

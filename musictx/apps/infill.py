@@ -145,9 +145,8 @@ def arrange(
 
     In a gap, and for parts that ``request`` names, targets apply to the new notes alone. For the
     usual accompaniment they apply to new and given notes together, and controls that ``request``
-    does not set get their ``usual`` levels (density and polyphony: as ``Steering.usual_density``
-    and ``usual_polyphony``, with event tokens as targets). For named parts only the usual polyphony
-    counts. With a requested density, each new part has at most its share of the notes.
+    does not set get their ``usual`` levels; for named parts only the usual polyphony counts. With
+    a requested density, each new part has at most its share of the notes.
     """
     _check_drums(bundle, task)
     named_parts = parts.find_parts(bundle, task.add)
@@ -212,13 +211,10 @@ def _with_model_programs(
 ) -> tuple[Score, Score]:
     """Return the file and its given notes with the programs that the model was trained with. For
     the usual accompaniment, the given notes get the program of melodies."""
-    melody = parts.melody_program(bundle)
+    melody, melodies = parts.melody_program(bundle), task.melody if named_parts else ()
+    new_parts = named_parts.values()
     lent = parts.lend_programs(
-        bundle,
-        task.score,
-        first=task.tracks,
-        melodies=task.melody if named_parts else (),
-        new_parts=named_parts.values(),
+        bundle, task.score, first=task.tracks, melodies=melodies, new_parts=new_parts
     )
     score = parts.with_model_programs(bundle, task.score, lent)
     given = parts.with_model_programs(bundle, task.given, lent)
@@ -323,8 +319,8 @@ def make_sample(bundle: Bundle, task: Task, version: Version) -> Sample:
     piece = replace(base, notes=np.concatenate([base.notes, version.notes]), names=names)
     chords = name_chords(piece, version.chords)
     # The chords of a gap are not written: infilling leaves other tracks and the markers unchanged.
-    markers = tuple(sorted([*task.given.markers, *(() if task.is_gap else chords)]))
-    piece = replace(piece, markers=markers)
+    written = () if task.is_gap else chords
+    piece = replace(piece, markers=tuple(sorted([*task.given.markers, *written])))
     score = parts.with_file_programs(bundle, piece, task.score)
     seam = task.begin if task.is_gap else 0.0
     length = task.end - task.begin
@@ -371,11 +367,7 @@ def results(
     length = (task.end - task.begin) * config.samples
     with show_progress("composing", "seconds", length) as update:
         samples = compose_versions(
-            work.bundle,
-            task,
-            config,
-            seed=work.seed,
-            progress=lambda _, seconds: update(seconds),
+            work.bundle, task, config, seed=work.seed, progress=lambda _, seconds: update(seconds)
         )
         for number, sample in enumerate(samples):
             yield work.write(number, sample, describe_new_notes(sample), sample.remark)

@@ -23,15 +23,16 @@ _NAMES = {
     r"wood ?block": 76, r"triangle": 81,
 }  # fmt: skip
 #: {place on the staff of a drum set, as in a treble clef: General MIDI key}; below, the same for
-#: noteheads with a cross, and the opposite directions.
+#: noteheads with a cross.
 _PLACES = {
     "D4": 44, "E4": 35, "F4": 36, "G4": 41, "A4": 43, "B4": 45, "C5": 38, "D5": 47, "E5": 48,
     "F5": 50, "G5": 42, "A5": 49, "B5": 52,
 }  # fmt: skip
 _CROSSES = {"C5": 37, "F5": 51, "E5": 56, "G5": 42, "A5": 49, "B5": 52, "D4": 44}
 _SNARE = 38
-_PLACE_OF = {key: place for place, key in _PLACES.items()}
-_CROSS_OF = {key: place for place, key in _CROSSES.items()} | {46: "G5"}
+#: {General MIDI key of a drum: its place on the staff, and the shape of its notehead}.
+_HEADS = {key: (place, "normal") for place, key in _PLACES.items()}
+_HEADS |= {key: (place, "x") for place, key in _CROSSES.items()} | {46: ("G5", "x")}
 
 
 class Instrument(NamedTuple):
@@ -83,6 +84,4 @@ def drum_key(names: tuple[str, ...], place: str, head: str) -> int:
 
 def drum_head(key: int) -> tuple[str, str]:
     """The place on the staff of a drum, and the shape of its notehead: "normal" or "x"."""
-    if key in _CROSS_OF:
-        return _CROSS_OF[key], "x"
-    return _PLACE_OF.get(key, _PLACE_OF[_SNARE]), "normal"
+    return _HEADS.get(key, _HEADS[_SNARE])

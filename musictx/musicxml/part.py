@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from musictx.errors import MusicXmlError
+from musictx.keys import sharps_of
 from musictx.musicxml import harmony, playing, unfold
 from musictx.musicxml.document import parse_number
 from musictx.musicxml.instruments import Instrument, drum_key, program_of
@@ -286,7 +287,7 @@ class XmlPart:
         if re.fullmatch(r"[+-]?[0-7]", fifths):
             minor = (item.findtext("key/mode") or "").strip() == "minor"
             # A key a tone higher has two more sharps; a key with more than seven is respelt.
-            sharps = int(fifths) + (7 * self._transpose + 5) % 12 - 5
+            sharps = int(fifths) + sharps_of(self._transpose)
             if abs(sharps) > 7:
                 sharps += -12 if sharps > 0 else 12
             self._mark("key", self._at, (sharps, minor))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from operator import itemgetter
 from typing import NamedTuple
-
-import numpy as np
 
 from musictx.musicxml.document import element
 
@@ -27,12 +25,16 @@ class Head(NamedTuple):
     velocity: int
 
 
+#: (start, end, notehead) of a note, in ticks.
+Note = tuple[int, int, Head]
+
+
 class Chord(NamedTuple):
-    """Notes of one part that begin and end together, in ticks, or a rest: one head, ``None``."""
+    """Notes of one part that begin and end together, in ticks, or a rest, without heads."""
 
     start: int
     end: int
-    heads: Sequence[Head | None] = (None,)
+    heads: Sequence[Head] = ()
 
 
 class Staff(NamedTuple):
@@ -43,49 +45,38 @@ class Staff(NamedTuple):
     voices: list[deque[Chord]]
 
 
-def chords_of(start: np.ndarray, end: np.ndarray, heads: Sequence[Head]) -> list[Chord]:
-    """The chords of a part. ``start`` and ``end`` (n,) are the ticks of its ``heads``."""
-    by_span: dict[tuple[int, int], list[Head]] = {}
-    for span, head in zip(zip(start.tolist(), end.tolist()), heads):
-        by_span.setdefault(span, []).append(head)
-    return [Chord(*span, sorted(heads)) for span, heads in sorted(by_span.items())]
-
-
-def staves_of(chords: Sequence[Chord]) -> list[Staff]:
-    """The staves of a part, by the rule of the studio (``page/js/notation/voices.js``): one if it
-    is enough, else one for each hand. Drums have one with a percussion clef."""
-    voices = _voices(chords)
-    pitches = [head.pitch for chord in chords for head in chord.heads if head and not head.drum]
-    if chords and not pitches:
+def staves_of(notes: Sequence[Note]) -> list[Staff]:
+    """The staves of the ``notes`` of a part, by the rule of the studio
+    (``page/js/notation/score.js``): one if it is enough, else one for each hand. Drums have one
+    with a percussion clef."""
+    voices, pitches = _voices(notes), [head.pitch for *_, head in notes if not head.drum]
+    if notes and not pitches:
         return [Staff("percussion", 2, voices)]
-    is_melody = len(voices) == 1 and len(pitches) == len(chords)
+    is_melody = len(voices) == 1 and len(pitches) == len(voices[0])
     if is_melody or min(pitches) >= MIDDLE_C - 5 or max(pitches) <= MIDDLE_C + 4:
         is_high = sum(pitches) >= (MIDDLE_C - 3) * len(pitches)
         return [Staff("G", 2, voices) if is_high else Staff("F", 4, voices)]
-
-    def hand(is_right: bool) -> list[deque[Chord]]:
-        heads = [
-            [head for head in chord.heads if head and (head.pitch >= MIDDLE_C) == is_right]
-            for chord in chords
-        ]
-        return _voices([chord._replace(heads=part) for chord, part in zip(chords, heads) if part])
-
-    return [Staff("G", 2, hand(True)), Staff("F", 4, hand(False))]
+    right = _voices([note for note in notes if note[2].pitch >= MIDDLE_C])
+    left = _voices([note for note in notes if note[2].pitch < MIDDLE_C])
+    return [Staff("G", 2, right), Staff("F", 4, left)]
 
 
-def _voices(chords: Sequence[Chord]) -> list[deque[Chord]]:
+def _voices(notes: Sequence[Note]) -> list[deque[Chord]]:
     """Distribute overlapping chords to voices, each to the free voice of the lowest number."""
+    heads = defaultdict[tuple[int, int], list[Head]](list)
+    for start, end, head in notes:
+        heads[start, end].append(head)
     voices: list[deque[Chord]] = []
     free: list[int] = []  # heap of the numbers of voices
     sounding: list[tuple[int, int]] = []  # heap of (end of the chord, number of its voice)
-    for chord in chords:
-        while sounding and sounding[0][0] <= chord.start:
+    for start, end in sorted(heads):
+        while sounding and sounding[0][0] <= start:
             heappush(free, heappop(sounding)[1])
         voice = heappop(free) if free else len(voices)
         if voice == len(voices):
             voices.append(deque())
-        voices[voice].append(chord)
-        heappush(sounding, (chord.end, voice))
+        voices[voice].append(Chord(start, end, sorted(heads[start, end])))
+        heappush(sounding, (end, voice))
     return voices or [deque()]
 
 

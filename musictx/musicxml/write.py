@@ -2,11 +2,10 @@
 
 A track becomes a part. Overlapping notes are written in several voices. A note that crosses a bar
 line, or whose length is no note value, is written as several tied notes. Bars follow the meter
-marks; a bar that the next mark cuts short has the attribute ``implicit``. Music without meters is
-written in 4/4, and music without keys in the key of :func:`.key_of`. Markers that name chords
-become chord symbols of the first part. Metronome marks count quarter notes. Velocities are in the
-attribute ``dynamics`` of notes. Beams, brackets over triplets, signs of dynamics, articulations,
-pedals and names of instruments are not written.
+marks, else 4/4; a bar that the next mark cuts short has the attribute ``implicit``. The first part
+has metronome marks, which count quarter notes, and markers that name chords as chord symbols. Notes
+have their velocities as the attribute ``dynamics``. Beams, brackets over triplets, signs of
+dynamics, articulations, pedals and names of instruments are not written.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from musictx.musicxml.harmony import write_harmony
 from musictx.musicxml.instruments import drum_head
 from musictx.musicxml.lengths import DIVISIONS, quantise, ticks
 from musictx.musicxml.playing import FULL, VELOCITY
-from musictx.musicxml.staves import Chord, Head, Staff, add_accidentals, chords_of, staves_of
+from musictx.musicxml.staves import Chord, Head, Staff, add_accidentals, staves_of
 from musictx.notes import Score
 
 #: Lines a quarter note of the grids of music that can be written (:meth:`.Beats.on_grid`): that of
@@ -84,7 +83,7 @@ def to_bytes(score: Score) -> bytes:
         rows = score.notes["track"] == track
         entry, heads = _part_entry(f"P{number}", score.names.get(track, ""), score.notes[rows])
         part_list.append(entry)
-        parts.append(staves_of(chords_of(start[rows], end[rows], heads)))
+        parts.append(staves_of([*zip(start[rows].tolist(), end[rows].tolist(), heads)]))
     voices = sum(len(staff.voices) for staves in parts for staff in staves)
     writer.check(start, end, len(parts), voices)
     # Measure by measure, since a tree of all notes would take ten times the memory.
@@ -251,18 +250,13 @@ class _MeasureWriter:
     ) -> Iterator[tuple[int, ET.Element]]:
         """Yield what sounds of ``chord`` between two ticks as (tick, note) of tied notes, the
         longest note values first. The order of the child elements is that of the schema."""
-        is_rest = chord.heads[0] is None
         while begin < end:
             length = next(value for value in _VALUES if value <= end - begin)
             value, dots, triplet = _VALUES[length]
-            ties = []
-            if chord.start < begin and not is_rest:
-                ties.append("stop")
-            if chord.end > begin + length and not is_rest:
-                ties.append("start")
-            for head in chord.heads:
-                first = head is chord.heads[0]
-                note = [] if first else [element("chord")]
+            is_tied = {"stop": chord.start < begin, "start": chord.end > begin + length}
+            ties = [kind for kind, tied in is_tied.items() if tied and chord.heads]
+            for number, head in enumerate(chord.heads or [None]):
+                note = [element("chord")] if number else []
                 note += [self._sound(head, chord.start), element("duration", length)]
                 note += [element("tie", type=kind) for kind in ties]
                 if head:
@@ -276,11 +270,11 @@ class _MeasureWriter:
                     note.append(element("notehead", drum_head(head.pitch)[1]))
                 note.append(element("staff", staff))
                 notations = [element("tied", type=kind) for kind in ties]
-                if first and begin in self.fermatas:
+                if not number and begin in self.fermatas:
                     notations.append(element("fermata"))
                 if notations:
                     note.append(element("notations", *notations))
-                if head and first and begin == chord.start and begin in self.words:
+                if head and begin == chord.start and begin in self.words:
                     note.append(element("lyric", *self.words.pop(begin)))
                 result = element("note", *note)
                 if head and head.velocity != VELOCITY:

@@ -100,10 +100,8 @@ class PartLimits:
         simultaneous notes, or recent onsets, as its habit allows."""
         if part not in self.limits.habits:
             return False
-        habit, recent = (
-            self.limits.habits[part],
-            self.state.count_onsets(part, step - WINDOW_STEPS + 1),
-        )
+        habit = self.limits.habits[part]
+        recent = self.state.count_onsets(part, step - WINDOW_STEPS + 1)
         return len(self._sounding(part, step)) >= habit.voices or recent >= habit.densest
 
     def _sounding(self, part: int, step: int) -> set[int]:
@@ -185,8 +183,7 @@ class BarRow(PartLimits, GivenRow):
         if self.queue:
             return
         super().restrict(mask)
-        state, given = self.state, self.remaining
-        field = len(state.group)
+        state, given, field = self.state, self.remaining, len(self.state.group)
         if field == PLACE:
             mask[self.table.id("bar")] = False
             mask[given[0].ids[0] if given else self.bar_end()] = True
@@ -247,8 +244,7 @@ class BarRow(PartLimits, GivenRow):
     def _check_done(self) -> None:
         """After a complete group: drop given groups at or after the end of the region, and set
         ``done`` if nothing is left to compose."""
-        begin = self.state.bars[-1].begin
-        end = self.limits.end
+        begin, end = self.state.bars[-1].begin, self.limits.end
         assert end is not None
         self.remaining = [group for group in self.remaining if begin + group.place < end]
         self.done = self.state.step >= end and not self.remaining

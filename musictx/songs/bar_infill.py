@@ -7,7 +7,7 @@ the next ones (:mod:`musictx.songs.bar_codec`), as in training (``songs/bar_task
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Self
 
 import numpy as np
@@ -221,33 +221,22 @@ class BarInfill(Infill):
         habits, given, bass = self.sampling.habits, self.given, self._bass()
         # A new part of one voice, other than the bass, is a melody.
         melodies = {p for p, habit in self.brief.habits.items() if p != BASS and habit.voices == 1}
-        back = self.bars_back()
+        copy = partial(infill_penalties.as_in_earlier_bar, back=self.bars_back())
         same_rhythm = habits and not self.is_variation
         gains: list[SparsePenalty] = [
-            partial(
-                infill_penalties.as_in_earlier_bar,
-                back=back,
-                same_rhythm=same_rhythm,
-                melodies=melodies,
-            ),
+            partial(copy, same_rhythm=same_rhythm, melodies=melodies),
             partial(infill_penalties.bass_on_bar_line, slash=self.slash),
         ]
         if not self.is_variation:  # its parts may rest, as in the original
-            filling = partial(infill_penalties.filling_parts, parts=self._playing_parts())
-            gains.append(filling)
+            playing = self._playing_parts()
+            gains.append(partial(infill_penalties.filling_parts, parts=playing))
         if bass is not None:
             gains.append(partial(infill_penalties.on_root, bass=bass, slash=self.slash))
         if self.drummers:
-            drummer = self.drummers[sum(self.seed) % len(self.drummers)]
-            meters = [(n, 2**exponent) for n, exponent, _ in given.bars.tolist()]
-            players = {meter: drummer.in_meter(*meter) for meter in {*meters}}
-            gains.append(
-                partial(
-                    infill_penalties.drummer_strokes,
-                    drummers=[players[meter] for meter in meters],
-                    sections=self.sections,
-                )
-            )
+            in_meter = cache(self.drummers[sum(self.seed) % len(self.drummers)].in_meter)
+            players = [in_meter(n, 2**exponent) for n, exponent, _ in given.bars.tolist()]
+            strokes, sections = infill_penalties.drummer_strokes, self.sections
+            gains.append(partial(strokes, drummers=players, sections=sections))
         costs: list[SparsePenalty] = []
         if habits:
             costs += [

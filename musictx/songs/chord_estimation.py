@@ -23,6 +23,7 @@ import numpy as np
 
 from musictx.beats import Beats
 from musictx.chords import CHORDS, Chord
+from musictx.keys import name_chords
 from musictx.notes import Score
 
 # IN_CHORD, NOTES_PER_HALF_BAR and STAY are from "chords by ear" in scripts/LOG.md.
@@ -143,10 +144,10 @@ STATES = 24
 TONICS = (0, 12 + 9)
 
 
-def estimate_chords(score: Score) -> list[tuple[float, Chord]]:
-    """(seconds, chord) at each change: the chords that fit ``score`` if it is a single melody, else
-    those that its notes imply."""
-    return search_chords(score) if score.one_voice else recognise_chords(score)
+def estimate_chords(score: Score) -> tuple[tuple[float, str], ...]:
+    """(seconds, name) at each change: the chords that fit ``score`` if it is a single melody, else
+    those that its notes imply, spelt by its key (:func:`.name_chords`)."""
+    return name_chords(score, search_chords(score) if score.one_voice else recognise_chords(score))
 
 
 def search_chords(score: Score) -> list[tuple[float, Chord]]:

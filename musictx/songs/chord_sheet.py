@@ -20,7 +20,6 @@ import numpy as np
 from musictx.beats import Beats
 from musictx.chords import chord_markers, is_chart, name_changes, name_of, parse_chord, symbol_of
 from musictx.errors import UserError
-from musictx.keys import name_chords
 from musictx.notes import NOTE, Score
 from musictx.songs.chord_estimation import estimate_chords
 
@@ -161,7 +160,7 @@ def _chord_spans(
 def chord_bars(score: Score) -> list[SheetBar]:
     """The chords of each bar of ``score``: those of its markers, or else those that fit its melody
     or that its notes imply. A bar that begins without a change begins with the chord in force."""
-    chords = name_changes(score) or name_chords(score, estimate_chords(score))
+    chords = name_changes(score) or estimate_chords(score)
     if not chords:
         return []
     beats = score.beats

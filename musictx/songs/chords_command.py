@@ -9,7 +9,6 @@ from musictx.apps.results import print_line, read_music, write_new
 from musictx.chords import chord_changes
 from musictx.errors import UserError
 from musictx.files import check_writable
-from musictx.keys import name_chords
 from musictx.songs import chord_sheet
 from musictx.songs.chord_estimation import estimate_chords
 from musictx.songs.config import ChordsConfig
@@ -40,6 +39,6 @@ def run(config: ChordsConfig) -> str:
         print_line(f"Sections, by their bars: {', '.join(names)}")
     if out is not None:
         if not chord_changes(score):  # chords of the file stay, with their basses and degrees
-            score = chord_sheet.with_markers(score, name_chords(score, estimate_chords(score)))
+            score = chord_sheet.with_markers(score, estimate_chords(score))
         print_line(str(write_new(out, formats.to_bytes(score, out.suffix.lower()))))
     return sheet

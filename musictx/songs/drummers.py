@@ -76,8 +76,8 @@ def beats_of(numerator: int, denominator: int) -> tuple[int, bool]:
 def in_meter(rates: np.ndarray, beats: int, is_dotted: bool) -> np.ndarray:
     """The ``rates`` (K, 96) of a bar of 4/4 in a bar of :func:`beats_of` a meter: those of its
     first beats and of its last, so that 3/4 has a kick and two snares. A hit in a dotted beat is on
-    the nearest of its three eighths (of two, the later); hats on the third are on the second,
-    too."""
+    the nearest of its three eighths (of two, the later); hats on the third are also on the
+    second."""
     rates = rates.reshape(len(rates), QUARTERS, -1)[:, [*range(beats - 1), QUARTERS - 1]]
     if is_dotted:
         eighths = np.maximum.reduceat(rates, [0, 4, 12], axis=2)
@@ -125,8 +125,8 @@ class Drummer:
         self._drums, self._rates, self._fill = drums, rates, fill
 
     def in_meter(self, numerator: int, denominator: int) -> Drummer | None:
-        """This drummer of 4/4 in bars of a meter; ``None``: drummers do not play it. In others than
-        4/4 the weight is ``STYLE_WEIGHT``: the model was trained with few drums in them."""
+        """This drummer of 4/4 in bars of a meter; ``None``: drummers do not play it. Other meters
+        than 4/4, in which the model has seen few drums, have the weight ``STYLE_WEIGHT``."""
         beats, is_dotted = beats_of(numerator, denominator)
         if not beats or (beats, is_dotted) == (QUARTERS, False):
             return self if beats else None
@@ -177,16 +177,12 @@ def section_begins(first: int, stop: int, section_bars: Collection[int]) -> set[
 
 
 def choose_drummers(
-    bundle: Bundle,
-    named_parts: Mapping[str, int],
-    style: str | None,
-    score: Score,
-    density: float = 0.0,
+    bundle: Bundle, named_parts: Mapping[str, int], style: str | None, score: Score, density: float
 ) -> list[Drummer]:
     """The drummers of ``style``, or for ``None`` the usual drummers; empty if drums are not among
     the ``named_parts`` to compose. They hit at most ``density`` drums per second of the ids, apart
-    from fills; 0: any number. Raises ``UserError`` for a style that the model does not have
-    or that does not fit the meters of ``score``."""
+    from fills; 0: any number. Raises ``UserError`` for a style that the model does not have or that
+    does not fit the meters of ``score``."""
     drummers = bundle.card.get("drummers") or {}
     styles = [name for name in drummers if name not in (USUAL, FILLS)]
     if DRUMS not in named_parts.values():
@@ -199,8 +195,8 @@ def choose_drummers(
     if style is not None and style not in styles:
         expected = f"expected one of {', '.join(styles)}" if styles else "this model has no styles"
         raise UserError(f"style={style}: {expected}")
-    meters = [(numerator, denominator) for _, numerator, denominator in score.meters.tolist()]
-    if style is not None and meters and not any(beats_of(*meter)[0] for meter in meters):
+    beats = [beats_of(*meter)[0] for _, *meter in score.meters.tolist()]
+    if style is not None and beats and not any(beats):
         raise UserError(
             f"style={style}: drummers play bars of 2 to 4 beats, and no bar of the file is one; "
             "leave style out"

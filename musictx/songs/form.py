@@ -60,9 +60,8 @@ def piece(
     is complete."""
     sample = _Composition(bundle, request, primer, plan, seed, progress).sample()
     if on_event is not None:
-        emit_all(
-            sample.score.notes[sample.score.notes["start"] >= sample.seam - NEAR_SECONDS], on_event
-        )
+        notes = sample.score.notes
+        emit_all(notes[notes["start"] >= sample.seam - NEAR_SECONDS], on_event)
     return sample
 
 
@@ -102,7 +101,7 @@ class _Composition:
                 f"form={request.form}: the primer is its first section and has {self.section_bars} "
                 f"bars, expected 1 to {MAX_BARS}; give bars"
             )
-        chords = name_changes(primer) or name_chords(primer, estimate_chords(primer))
+        chords = name_changes(primer) or estimate_chords(primer)
         self.piece = with_markers(without_chords(primer), chords)
         self._cut(min(last - self.lead_bars, self.section_bars))
 
@@ -160,17 +159,15 @@ class _Composition:
         need a second continuation."""
         if not len(self.piece):
             request = replace(self.request, form=None, bars=stop)
-            sample = new_piece(
-                self.bundle, self.plan, request, next(self.seeds), self._progress_from(0.0)
-            )
+            progress = self._progress_from(0.0)
+            sample = new_piece(self.bundle, self.plan, request, next(self.seeds), progress)
             self.piece = parts.with_file_programs(self.bundle, sample.score, None)
             self._cut(stop)
         while self.bar_count < stop:
             primer, grid = self._primer()
             penalties = self._contrast(grid, stop, earlier) if earlier else []
-            request = replace(
-                self.request, form=None, bars=stop - self.bar_count, samples=1, end="cut"
-            )
+            bars = stop - self.bar_count
+            request = replace(self.request, form=None, bars=bars, samples=1, end="cut")
             ((_, sample),) = continuations(
                 self.bundle,
                 [primer],

@@ -176,18 +176,15 @@ class BarIdiom(Idiom):
         habits = {}
         for part, notes in statistics.parts_of(primer.notes).items():
             counts, onsets = statistics.notes_at_onsets(notes), densest(notes, WINDOW_SECONDS)
-            in_primer = statistics.measure_habit([counts], [notes["pitch"]], [0.0])
+            voices, low, high, *_ = statistics.measure_habit([counts], [notes["pitch"]], [0.0])
             in_corpus = usual.get(part, NO_LIMITS)
-            other = in_corpus
             if part != DRUMS and len(notes) >= FEWEST_NOTES:
-                low, high = in_primer.low - RANGE_MARGIN, in_primer.high + RANGE_MARGIN
-                other = in_primer._replace(low=low, high=high)
-            habits[part] = Habit(
-                max(in_primer.voices, other.voices),
-                min(in_primer.low, other.low),
-                max(in_primer.high, other.high),
-                densest=int(max(onsets, WINDOW_SECONDS * in_corpus.density)),
-            )
+                low, high = low - RANGE_MARGIN, high + RANGE_MARGIN
+            else:
+                voices = max(voices, in_corpus.voices)
+                low, high = min(low, in_corpus.low), max(high, in_corpus.high)
+            most = int(max(onsets, WINDOW_SECONDS * in_corpus.density))
+            habits[part] = Habit(voices, low, high, densest=most)
         return habits
 
     def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:
@@ -199,33 +196,26 @@ class BarIdiom(Idiom):
         assert isinstance(state, BarState)
         sparse = self._keep_playing(region, state)
         if state.seconds < primer.seconds - 1e-6:
-            line = split_bars(primer.ids, vocabulary)[-1][0]
-            sparse.append(
-                partial(penalties.first_bar_line, line=line, line_count=state.line_count + 1)
-            )
+            line, count = split_bars(primer.ids, vocabulary)[-1][0], state.line_count + 1
+            sparse.append(partial(penalties.first_bar_line, line=line, line_count=count))
         if region.sampling.habits:
             habits = self._habits(primer, region.stats)
             melodies = {p for p, h in habits.items() if h.voices == 1 and p not in (BASS, DRUMS)}
-            same = partial(
-                penalties.same_pitch, parts=melodies, target=region.stats.repetition_rate
-            )
+            rate = region.stats.repetition_rate
+            same = partial(penalties.same_pitch, parts=melodies, target=rate)
             sparse += [penalties.section_return, penalties.as_in_repeated_bar, same]
             if not len(primer.ids):
                 sparse.append(penalties.on_first_beat)
-        meters = [
-            penalties.one_meter(vocabulary, n, m) for _, n, m in primer.plan.score.meters.tolist()
-        ]
+        planned = primer.plan.score.meters.tolist()
+        meters = [penalties.one_meter(vocabulary, *meter) for _, *meter in planned]
         return [*meters, *super().penalties(region, state), penalties.sum_penalties(*sparse)]
 
     def feedback_penalties(self, region: Region) -> list[RowPenalty]:
         steer, chords = region.steering, self.tokenizer.chords
         if not (steer.targets or steer.usual_density or steer.usual_polyphony):
             return []
-        return [
-            penalties.sum_penalties(
-                partial(penalties.bar_feedback, steering=steer, has_chords=chords)
-            )
-        ]
+        feedback = partial(penalties.bar_feedback, steering=steer, has_chords=chords)
+        return [penalties.sum_penalties(feedback)]
 
     def _keep_playing(self, region: Region, state: BarState) -> list[SparsePenalty]:
         """The penalty that keeps parts playing, if any: in a new piece the planned parts, at a

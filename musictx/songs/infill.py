@@ -171,8 +171,8 @@ def with_chords(task: Task) -> Task:
     given = task.given
     if task.is_gap or chord_changes(given):
         return task
-    chords = estimate_chords(given) if task.add else search_chords(given)
-    return replace(task, given=chord_sheet.with_markers(given, name_chords(given, chords)))
+    chords = estimate_chords(given) if task.add else name_chords(given, search_chords(given))
+    return replace(task, given=chord_sheet.with_markers(given, chords))
 
 
 def under_chords(score: Score, request: AccompanyConfig, repairs: Counter[str] | None) -> Task:
@@ -184,22 +184,20 @@ def under_chords(score: Score, request: AccompanyConfig, repairs: Counter[str] |
         score = score if len(score) else chart
     else:
         bars = chord_sheet.chord_bars(score)
-    if not len(score):
+    if len(score):
+        task = melody_task(score, request).in_time()
+        beats = task.score.beats
+        first, last = beats.bar_at(task.begin) - 1, beats.bar_at(task.end, ends=True)
+        first_bar, second_bar = np.diff([beats.bar_line(0.0, first + n) for n in range(3)])
+        if first_bar < second_bar - 1e-6:  # the sheet begins after a pick-up
+            first += 1
+    else:
         add, track = requested_parts(request), request.melody_track
         require(track is None, "melody_track", track, "none without a melody")
-        beats = score.beats
-        end = beats.seconds(beats.bar_line(0.0, len(bars)))
-        chords = chord_sheet.loop_markers(bars, beats, 0, len(bars))
-        given = chord_sheet.with_markers(chord_sheet.without_chords(score), chords)
-        return Task(score, given, 0.0, end, False, (), add=add)
-    task = melody_task(score, request).in_time()
-    beats = task.score.beats
-    first, last = beats.bar_at(task.begin), beats.bar_at(task.end, ends=True)
-    first_bar, second_bar = np.diff([beats.bar_line(0.0, first - 1 + n) for n in range(3)])
-    if first_bar < second_bar - 1e-6:  # the sheet begins after a pick-up
-        first += 1
-    given = chord_sheet.without_chords(task.given)
-    given = chord_sheet.with_markers(given, chord_sheet.loop_markers(bars, beats, first - 1, last))
+        beats, first, last = score.beats, 0, len(bars)
+        task = Task(score, score, 0.0, beats.seconds(beats.bar_line(0.0, last)), False, (), add=add)
+    markers = chord_sheet.loop_markers(bars, beats, first, last)
+    given = chord_sheet.with_markers(chord_sheet.without_chords(task.given), markers)
     return replace(task, given=given)
 
 

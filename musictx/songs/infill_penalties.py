@@ -38,18 +38,15 @@ def drummer_strokes(
     """Favour what the drummer of the current bar, one of ``drummers``, plays next, in regions of
     drums alone and in bars as long as the drummer's. ``sections`` are the numbers of the bars that
     begin a section: the drummer plays an opening in these bars, and a fill in the bars before."""
-    drummer = drummers[row.bar]
-    if drummer is None:
+    drummer, state = drummers[row.bar], row.state
+    place, steps = state.place, state.bars[-1].steps
+    if drummer is None or DRUMS not in row.parts or steps != drummer.steps:
         return
     if row.bar + 1 in sections:
         drummer = drummer.closing
     elif row.bar in sections:
         drummer = drummer.opening
-    state, parts = row.state, row.parts
-    steps, place, groups = state.bars[-1].steps, state.place, state.bars[-1].groups
-    if DRUMS not in parts or steps != drummer.steps:
-        return
-    struck = [group.tone for group in groups if group.key[:2] == (place, DRUMS)]
+    struck = [group.tone for group in state.bars[-1].groups if group.key[:2] == (place, DRUMS)]
     due = row.ids_toward_given()
     if not state.group:
         log_probs, first = drummer.log_prob_silence(place, struck), state.ids["place"].start
@@ -75,23 +72,18 @@ def at_harmony_change(state: BarState) -> bool:
 
 def on_root(row: BarRow, bass: Bass, slash: Mapping[int, int]) -> Nats:
     """Favour the root of the chord as the lowest note of the ``bass`` at a bar line or where a
-    chord begins. ``slash`` is {step: pitch class to favour instead}; penalise other notes of the
-    ``bass`` that last beyond such a step."""
-    state = row.state
-    if len(state.group) == LENGTH and not state.in_line and state.part == bass.part:
-        pitch = state.value(TONE)
-        if bass.low <= pitch <= bass.high:
+    chord begins. ``slash`` is {step: pitch class to favour instead}; other notes of the ``bass``
+    that last beyond such a step are penalised."""
+    state, field = row.state, len(row.state.group)
+    if state.in_line or field not in (TONE, LENGTH) or state.part != bass.part:
+        return
+    is_slash, is_lowest = state.step in slash, state.last_key[:2] != (state.place, bass.part)
+    if field == LENGTH:
+        if bass.low <= (pitch := state.value(TONE)) <= bass.high:
             other = [step for step, pitch_class in slash.items() if pitch_class != pitch % 12]
             lasts_into = row.table.values_in("length") > steps_to_next(np.array(other), state.step)
             yield state.ids["length"], constants.SLASH_GAIN * lasts_into
-    if (
-        not state.at_tone
-        or state.part != bass.part
-        or state.last_key[:2] == (state.place, bass.part)
-    ):
-        return
-    is_slash = state.step in slash
-    if is_slash or (at_harmony_change(state) and state.chord != NONE):
+    elif is_lowest and (is_slash or (at_harmony_change(state) and state.chord != NONE)):
         pitches = row.table.values_in("pitch")
         gain = constants.SLASH_GAIN if is_slash else constants.ROOT_GAIN
         is_root = pitches % 12 == slash.get(state.step, state.chord.root)
@@ -116,10 +108,8 @@ class HarmonicFit:
     ) -> None:
         self.melodies, self.bass = melodies, bass
         self._notes = given[(given["part"] != CHORD) & (given["part"] != DRUMS)]
-        chords = given[(given["part"] == CHORD) & (given["pitch"] != NONE.root)]
-        self._chords = [
-            (start, Chord(root, quality)) for start, _, root, quality, _ in chords.tolist()
-        ]
+        rows = given[(given["part"] == CHORD) & (given["pitch"] != NONE.root)].tolist()
+        self._chords = [(start, Chord(root, quality)) for start, _, root, quality, _ in rows]
 
     def __call__(self, row: BarRow) -> Nats:
         state, field = row.state, len(row.state.group)
@@ -161,11 +151,8 @@ class HarmonicFit:
             if pitch_class not in ([chord.root] if is_bass else chord.classes)
         ]
         # A bass begins chords (bass_on_bar_line), which it cannot while another note sounds.
-        penalty = (
-            constants.BAR_LINE_GAIN
-            if is_bass and self.bass == Bass()
-            else constants.OVERHANG_PENALTY
-        )
+        is_composed = is_bass and self.bass == Bass()
+        penalty = constants.BAR_LINE_GAIN if is_composed else constants.OVERHANG_PENALTY
         nats = penalty * (lengths > steps_to_next(np.array(foreign, np.int64), step))
         if new_chords:
             clashing = self._notes[np.isin((self._notes["pitch"] - pitch) % 12, (1, 11))]
@@ -201,9 +188,8 @@ def low_intervals(row: BarRow) -> Nats:
     for program in state.ends:
         for _, other in state.sounding_at(program, state.step):
             is_close = (abs(pitches - other) < 5) & (pitches != other)
-            nats[is_close & (np.minimum(pitches, other) < constants.LOW_PITCH)] = (
-                constants.CLASH_PENALTY
-            )
+            is_low = np.minimum(pitches, other) < constants.LOW_PITCH
+            nats[is_close & is_low] = constants.CLASH_PENALTY
     yield state.ids["pitch"], nats
 
 

@@ -69,9 +69,8 @@ def new_piece(
     if closes:
         quarters += 0.125  # into the closing bar, so that a chord is drawn for it
     top_p = Idiom.top_p if request.sampling.top_p is None else request.sampling.top_p
-    chords = draw_chords(
-        beats, quarters, rng, _major_key(request), repeats, top_p=top_p, closes=closes
-    )
+    major = _major_key(request)
+    chords = draw_chords(beats, quarters, rng, major, repeats, top_p=top_p, closes=closes)
     chart = with_markers(plan.score, chords)
     add = _instruments(bundle, request, rng)
     task = Task(
@@ -91,11 +90,12 @@ def new_piece(
         score = score.with_notes(np.concatenate([score.notes, notes]))
         if on_event is not None:
             emit_all(notes, on_event)
-    major, (_, mode) = _major_key(request), scales.key(request.sampling.key or "C", "key")
-    keys = [] if major is None else [(0.0, sharps_of(major), mode == "minor")]
-    score = replace(score, keys=np.array(keys, KEY), meters=beats.meters)
+    if major is not None:
+        _, mode = scales.key(request.sampling.key or "C", "key")
+        keys = np.array([(0.0, sharps_of(major), mode == "minor")], KEY)
+        score = replace(score, keys=keys)
     names = name_chords(score, chords)
-    score = with_markers(without_chords(score), names)
+    score = with_markers(without_chords(replace(score, meters=beats.meters)), names)
     return replace(sample, score=score, notes=len(score), seconds=piece_end, chords=names)
 
 
@@ -135,8 +135,7 @@ def closing(
     it has one voice, else the three nearest to its mean pitch. The highest of them in the highest
     track is the root, on which the tunes of three songs in four end. The track with the lowest note
     holds the root below them, without a third above a low root. Drums strike the bass drum and a
-    cymbal.
-    ``pitches`` (128,) bool: the allowed pitches.
+    cymbal. ``pitches`` (128,) bool: the allowed pitches.
     """
 
     def nearest(tones: np.ndarray, pitch: float | np.ndarray, count: int) -> np.ndarray:

@@ -75,8 +75,7 @@ def bar_feedback(row: Any, steering: Steering, has_chords: bool) -> Nats:
 
     Without a target of density the usual density is the target, by :data:`REQUESTED_GAIN` nats for
     each note per second. If it is exceeded, only another note of the same part at the same place is
-    penalised: chords get thinner, and the rhythm stays.
-    If all new notes were penalised, bars would fall silent before they end.
+    penalised: chords get thinner, and bars do not fall silent before they end.
     """
     state: BarState = row.state
     targets, span, field = steering.targets, window_seconds(state.seconds), len(state.group)
@@ -95,10 +94,9 @@ def bar_feedback(row: Any, steering: Steering, has_chords: bool) -> Nats:
         yield state.ids["velocity"], feedback("loudness", target, velocities, state.velocities[1:])
     if field >= TONE:
         return
-    polyphony_nats = 0.0
-    if polyphony and "polyphony" in targets:
-        polyphony_nats = constants.CROWD_GAIN * polyphony_error(sounding, polyphony)
-    density_nats, density = 0.0, len(recent) / span
+    polyphony_nats, density_nats, density = 0.0, 0.0, len(recent) / span
+    if requested := targets.get("polyphony"):
+        polyphony_nats = constants.CROWD_GAIN * polyphony_error(sounding, requested)
     if requested := targets.get("density"):
         density_nats = constants.CROWD_GAIN * polyphony_error(density, requested)
     elif steering.usual_density:
@@ -280,10 +278,8 @@ def section_contrast(
         kind, place = state.kind(TONE), state.place
         tones = state.table.values_in(kind)
         if state.part == CHORD:
-            yield (
-                state.ids[kind],
-                constants.SAME_ROOT * np.isin(tones, roots[:, bar * steps + place]),
-            )
+            is_same = np.isin(tones, roots[:, bar * steps + place])
+            yield state.ids[kind], constants.SAME_ROOT * is_same
         elif state.part != DRUMS or drums:
             sixteenth = min(place, steps - 1) // SIXTEENTH
             yield state.ids[kind], constants.SAME_PITCH * pitches[bar, sixteenth][tones % 12]

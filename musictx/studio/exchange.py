@@ -17,7 +17,6 @@ from musictx.config.checks import DAY
 from musictx.errors import ReadError
 from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
 from musictx.grid import FEWEST_ONSETS, exact_share, grid_of
-from musictx.keys import name_chords
 from musictx.midi.document import MidiFile, read_messages
 from musictx.midi.names import part_names
 from musictx.notes import MARKS, NOTE, Score
@@ -281,8 +280,7 @@ def chords_of(document: Document, symbols: bool = False) -> list[tuple[Any, ...]
         return []
     from musictx.songs.chord_estimation import estimate_chords
 
-    score = score_of(document)
-    chords = name_chords(score, estimate_chords(score))
+    chords = estimate_chords(score_of(document))
     return [(*row, symbol_of(row[1])) for row in chords] if symbols else [*chords]
 
 
