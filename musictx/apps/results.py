@@ -213,8 +213,8 @@ class Work:
         remarks  lines for the user; None: no line
         """
         score, path = sample.score, self.stem.with_name(f"{self.stem.name}-{number + 1}.mid")
-        if is_file(path.parent):  # the option out is a file, such as x.musicxml
-            path = path.parent
+        if is_file(file := path.parent):  # the option out is a file, such as x.musicxml
+            path = file.with_stem(f"{file.stem}-{number + 1}") if number else file
         path = write_new(path, formats.to_bytes(score, path.suffix.lower()))
         paths = [path]
         if self.render and len(score):

@@ -191,8 +191,11 @@ def test_after_an_interrupt_pieces_are_written(
     assert "interrupted after 2.0 s" in out
 
 
-def test_out_may_name_a_file_and_a_performance_has_no_notation(folder, tmp_path):
-    app.run(config(folder, tmp_path, out=str(tmp_path / "take.mid"), samples=2))
+def test_out_may_name_a_file_and_a_performance_has_no_notation(folder, tmp_path, monkeypatch):
+    compose = app.compose_pieces
+    monkeypatch.setattr(app, "compose_pieces", lambda *a, **o: reversed([*compose(*a, **o)]))
+    made = app.run(config(folder, tmp_path, out=str(tmp_path / "take.mid"), samples=2))
+    assert [one.paths[0].name for one in made] == ["take.mid", "take-2.mid"]
     assert [*contents(tmp_path)] == ["take-2.mid", "take.mid"]
     (tmp_path / "album.mid").mkdir()
     for name in ("album.mid", "takes.v2", "2026.11", "take.one/"):
