@@ -143,7 +143,7 @@ class NoPositionConfig(PositionConfig, scheme="none", target="absolute:Plain"):
 def checked(position: Mapping[str, Any]) -> dict[str, Any]:
     """Check the options of a scheme and return all of them. The default of ``name`` is huang.
 
-    For a class of the user's own, ``name: module:Class`` or Hydra's ``_target_: module.Class``,
+    For a custom class, ``name: module:Class`` or Hydra's ``_target_: module.Class``,
     only the options of every scheme are checked; other entries are arguments of the class.
     """
     options = dict(position)

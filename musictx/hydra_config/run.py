@@ -111,7 +111,7 @@ def as_config(composed: Any, overrides: Sequence[str]) -> TrainConfig:
     """Return the configuration ``composed`` by Hydra as the checked dataclass of train.
 
     Flags of Lightning's Trainer are moved from ``trainer`` to ``trainer.flags``, and arguments of
-    the user's own optimizer from ``optim`` to ``optim.params``, which a YAML file may also set;
+    a custom optimizer from ``optim`` to ``optim.params``, which a YAML file may also set;
     ``betas``, which presets for AdamW set, only if it is in ``overrides``. ``optim._target_:
     module.Class`` becomes ``optim.name``, module:Class.
     """

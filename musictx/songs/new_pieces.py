@@ -133,7 +133,7 @@ def closing(
 
     Each track that plays in the two bars before holds tones of ``chord``: one near its last note if
     it has one voice, else the three nearest to its mean pitch. The highest of them in the highest
-    track is the root, on which the tunes of three songs in four end. The track with the lowest note
+    track is the root, on which most tunes end (scripts/LOG.md). The track with the lowest note
     holds the root below them, without a third above a low root. Drums strike the bass drum and a
     cymbal. ``pitches`` (128,) bool: the allowed pitches.
     """

@@ -4,7 +4,7 @@ import { h, iconButton } from "../core/dom.js";
 import { sentence } from "../document/words.js";
 
 const DURATION = 5000; // milliseconds for which a message that is no error is shown; three times as long with an undo button
-const LOST_DELAY = 700; // milliseconds without a connection before the user is told
+const LOST_DELAY = 700; // milliseconds without a connection before the page shows it
 
 /** @param {App} app @param {HTMLElement} region */
 export function mountMessages(app, region) {

@@ -24,7 +24,7 @@ export class Playback {
   #sorted = [];
   /** The time at which they have faded. */
   #end = 0;
-  /** Notes that sound and whose end is not known yet. @type {any[]} */
+  /** Notes that have not ended yet. @type {any[]} */
   #open = [];
   #isStart = true;
 
