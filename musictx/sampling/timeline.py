@@ -13,7 +13,6 @@ import numpy as np
 
 from musictx.beats import NEAR, Beats
 from musictx.chords import chord_markers
-from musictx.errors import UserError
 from musictx.notes import MARKS, PEDAL, Score, until
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -41,47 +40,42 @@ def on_grid(score: Score) -> bool:
     return any(beats.on_grid(score.notes["start"], lines) for lines in (4, 3))
 
 
-def quantise(notes: np.ndarray, score: Score, grid: str) -> np.ndarray:
+def quantise(
+    notes: np.ndarray, score: Score, grid: str, region: tuple[float, float] | None = None
+) -> np.ndarray:
     """``notes`` with starts and ends moved to the nearest lines of ``grid`` (:data:`GRIDS`, or
-    ``none``) on the beats of ``score``. Each note is at least one grid unit long. Of the
-    notes of a track that begin together on one pitch only the loudest remains."""
+    ``none``) on the beats of ``score``. With a ``region`` (begin, end) in seconds, starts are
+    limited to its lines, if it has any. Each note is at least one grid unit long. Of the notes of a
+    track that begin together on one pitch only the loudest remains."""
     if grid == "none":
         return notes
-    if grid not in GRIDS:
-        raise UserError(f"quantise={grid}: expected one of none, {', '.join(GRIDS)}")
-    notes = _snap(notes, score.beats, GRIDS[grid])
+    notes = _snap(notes, score.beats, GRIDS[grid], region)
     keys = notes[["start", "pitch", "program", "drum", "track"]].tolist()
     loudest = {keys[i]: i for i in np.argsort(notes["velocity"], kind="stable").tolist()}
     return notes[np.array(sorted(loudest.values()), int)]
 
 
 def _snap(
-    notes: np.ndarray, beats: Beats, lines: int, first: float = -np.inf, last: float = np.inf
+    notes: np.ndarray, beats: Beats, lines: int, region: tuple[float, float] | None
 ) -> np.ndarray:
     """``notes`` with starts and ends moved to the nearest of ``lines`` lines per quarter note.
-    Starts are limited to the lines ``first`` to ``last``; ends are at least one line later."""
+    Starts are limited to the lines of the ``region``, or to the first line after it if it has none;
+    ends are at least one line later."""
     notes = notes.copy()
-    start = np.clip(np.round(beats.quarters(notes["start"]) * lines), first, last)
+    start = np.round(beats.quarters(notes["start"]) * lines)
+    if region is not None:
+        first, stop = (np.ceil(beats.quarters(time) * lines - 1e-6) for time in region)
+        start = np.clip(start, first, max(first, stop - 1))
     end = np.maximum(np.round(beats.quarters(notes["end"]) * lines), start + 1)
     notes["start"], notes["end"] = beats.seconds(start / lines), beats.seconds(end / lines)
     return notes
 
 
-def move_into_range(
-    notes: np.ndarray, score: Score, grid: str, begin: float, end: float
-) -> np.ndarray:
-    """``notes`` shifted, where necessary, so that begin <= start < end (seconds). If lines of
-    ``grid`` lie in this range, starts are limited to the first and last of them."""
-    first, last = begin, max(begin, end - MIN_SECONDS_BEFORE_END)
-    if grid != "none":
-        lines, beats = GRIDS[grid], score.beats
-        first_line, stop_line = (np.ceil(beats.quarters(t) * lines - 1e-6) for t in (begin, end))
-        last_line = stop_line - 1
-        if first_line <= last_line:
-            first = max(beats.seconds(first_line / lines), begin)
-            last = beats.seconds(last_line / lines)
+def move_into(notes: np.ndarray, begin: float, end: float) -> np.ndarray:
+    """``notes`` shifted, where necessary, so that begin <= start < end (seconds)."""
     notes = notes.copy()
-    shift = np.clip(notes["start"], first, last) - notes["start"]
+    latest = max(begin, end - MIN_SECONDS_BEFORE_END)
+    shift = np.clip(notes["start"], begin, latest) - notes["start"]
     for name in ("start", "end"):
         notes[name] += shift
     return notes
@@ -94,8 +88,7 @@ def snap_to_ticks(notes: np.ndarray, score: Score, begin: float, end: float) -> 
     if not lines:
         return notes
     beats = dataclasses.replace(score, pulse=None).beats  # of the tempo marks: ticks follow them
-    first, stop = (np.ceil(beats.quarters(t) * lines - 1e-6) for t in (begin, end))
-    return _snap(notes, beats, lines, first, max(first, stop - 1))
+    return _snap(notes, beats, lines, (begin, end))
 
 
 def cut(score: Score, until: float) -> Score:

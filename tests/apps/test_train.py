@@ -183,6 +183,7 @@ def test_a_trial_says_so_and_leaves_no_folder(root, tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_does_not_fit_is_one_sentence(root, tmp_path, monkeypatch):
     train.run(config(root, tmp_path, "trainer.max_steps=2"))
     files = {path: path.read_bytes() for path in tmp_path.glob("*.ckpt")}

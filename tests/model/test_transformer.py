@@ -128,6 +128,7 @@ def test_attention_weights_times_values_are_the_output_of_attention(scheme, laye
         attention_weights(model, ids, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Guards may run slower:RuntimeWarning")  # on Python 3.13.0
 @pytest.mark.parametrize("attention", [pytest.param("auto", marks=compiler.needed), "chunked"])
 def test_the_compiled_model_gives_the_same_logits(attention):

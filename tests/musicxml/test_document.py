@@ -118,6 +118,7 @@ def test_sizes_are_limited_even_where_a_zip_lies():
             musicxml.read(data, bpm=60, limits=Limits(xml_mb=1))
 
 
+@pytest.mark.slow
 def test_large_documents_that_are_no_bombs_are_read():
     """Many measures; long names, comments and attributes, read in linear time; a public document
     type, never fetched; a meter of thousands of digits."""

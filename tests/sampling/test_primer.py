@@ -155,12 +155,13 @@ strokes = st.tuples(
 
 @given(st.lists(strokes, max_size=12))
 def test_of_notes_quantised_to_one_place_the_loudest_stays(rows):
-    notes, clock = np.array(rows, NOTE), Score()
-    alone = [timeline.quantise(notes[[i]], clock, "8t")[0] for i in range(len(notes))]
+    notes, clock, region = np.array(rows, NOTE), Score(), (0.25, 0.75)
+    alone = [timeline.quantise(notes[[i]], clock, "8t", region)[0] for i in range(len(notes))]
     loudest = {}
     for s, _, p, velocity, _, d, t in alone:
+        assert 0.25 <= s < 0.75
         loudest[s, p, d, t] = max(velocity, loudest.get((s, p, d, t), 0))
-    together = timeline.quantise(notes, clock, "8t")
+    together = timeline.quantise(notes, clock, "8t", region)
     assert len(together) == len(loudest)
     assert {(s, p, d, t): v for s, _, p, v, _, d, t in together} == loudest
 

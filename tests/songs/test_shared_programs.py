@@ -126,6 +126,7 @@ def test_a_gap_is_as_dense_as_the_music_around_it(songs, count):
     assert last.score.duration <= music.duration + 1e-3, "the last bar line"
 
 
+@pytest.mark.slow
 def test_an_accompaniment_has_the_voices_the_range_and_the_density_of_the_corpus(songs):
     """Although the weights are random; unless the request asks for more."""
     tune = tracks((73, 72, 4))
@@ -198,6 +199,7 @@ def test_densities_of_the_corpus_count_seconds_of_the_ids_at_any_tempo(songs, bp
         assert brief.steering.usual_density == pytest.approx(density)
 
 
+@pytest.mark.slow
 def test_the_density_of_added_parts_does_not_count_given_notes(songs):
     """If it did, the new parts would fall silent. The weights of the model are random."""
     music = tracks((73, 72, 8), (0, 48, 4))  # six notes a second
