@@ -131,17 +131,17 @@ def closing(
 ) -> np.ndarray:
     """The notes of a bar from ``begin`` to ``end``, in seconds, that closes ``score``.
 
-    Each track that plays in the two bars before holds tones of ``chord``: one near its last note if
-    it has one voice, else the three nearest to its mean pitch. The highest of them in the highest
-    track is the root, on which most tunes end (scripts/LOG.md). The track with the lowest note
-    holds the root below them, without a third above a low root. Drums strike the bass drum and a
-    cymbal. ``pitches`` (128,) bool: the allowed pitches.
+    Each track that sounds in the two bars before holds tones of ``chord``: one near its last note
+    if it has one voice, else the three nearest to its mean pitch. The highest of them in the
+    highest track is the root, on which most tunes end (scripts/LOG.md). The track with the lowest
+    note holds the root below them, without a third above a low root. Drums strike the bass drum and
+    a cymbal. ``pitches`` (128,) bool: the allowed pitches.
     """
 
     def nearest(tones: np.ndarray, pitch: float | np.ndarray, count: int) -> np.ndarray:
         return tones[np.argsort(np.abs(tones - pitch), kind="stable")[:count]]
 
-    recent = score.notes[score.notes["start"] >= begin - 2 * (end - begin) - 1e-3]
+    recent = score.notes[score.notes["end"] > begin - 2 * (end - begin) + 1e-3]
     pitched = recent[~recent["drum"]]
     lowest = pitched[np.argsort(pitched["pitch"])[:1]]
     means = {t: pitched["pitch"][pitched["track"] == t].mean() for t in np.unique(pitched["track"])}

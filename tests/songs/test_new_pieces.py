@@ -179,9 +179,13 @@ def test_a_part_of_chords_closes_at_its_height():
     piece = score([*rows, (3.5, 4.0, 96, 80, 0, False, 0)])
     held = new_pieces.closing(piece, CHORDS[1], 4.0, 6.0, np.ones(128, bool))
     assert held["pitch"].tolist() == [48, 60, 64, 72]
-    mixed = score([(0, 1, 60, 80, 0, False, 0), (0, 1, 42, 80, 0, True, 0)])
+    mixed = score(
+        [(0, 1, 60, 80, 0, False, 0), (0, 1, 42, 80, 0, True, 0), (0, 3, 50, 80, 0, 0, 1)]
+    )
+    held = new_pieces.closing(mixed, CHORDS[1], 6.0, 8.0, np.ones(128, bool))
+    assert held[["pitch", "drum", "track"]].tolist() == [(48, False, 1)]
     held = new_pieces.closing(mixed, CHORDS[1], 2.0, 4.0, np.ones(128, bool))
-    assert held[["pitch", "drum"]].tolist() == [(36, True), (49, True)]
+    assert held[["pitch", "drum"]].tolist() == [(36, True), (49, True), (48, False)]
 
 
 def test_the_model_writes_the_bar_line_where_a_song_is_continued(song):
