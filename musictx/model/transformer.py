@@ -140,7 +140,7 @@ class MusicTransformer(nn.Module):
         )
         if self.cascade is None:
             return layer_cache
-        return cast(Cache, self.cascade.new_cache(layer_cache, capacity))
+        return cast(Cache, self.cascade.new_cache(layer_cache))
 
     def forward(
         self,

@@ -58,9 +58,9 @@ class Cascade(nn.Module):
             states.append(states[-1] + f(states[-1] + x[:, :, i]))  # h includes x[:, :, 0]
         return torch.stack(states, 2)
 
-    def new_cache(self, layer_cache: KVCache, capacity: int) -> GroupCache:
-        """An empty cache of up to ``capacity`` ids; ``layer_cache`` is the cache of the layers."""
-        return GroupCache(layer_cache, capacity)
+    def new_cache(self, layer_cache: KVCache) -> GroupCache:
+        """An empty cache; ``layer_cache`` is the cache of the layers."""
+        return GroupCache(layer_cache)
 
     def run(
         self, model: MusicTransformer, ids: Tensor, piece_ids: Tensor | None, cache: Cache | None
@@ -74,11 +74,6 @@ class Cascade(nn.Module):
         """
         assert cache is None or isinstance(cache, GroupCache)
         size, count, past_count = self.size, ids.shape[1], 0 if cache is None else cache.length
-        if cache is not None and past_count + count > cache.capacity:
-            raise ValueError(
-                f"GroupCache: {past_count} ids and {count} more do not fit a capacity of "
-                f"{cache.capacity}"
-            )
         past_ids = ids[:, :0] if cache is None else cache.ids.to(ids.device)
         all_ids = torch.cat([past_ids, ids], 1)
         # The last block of the cache may be incomplete, but the cache has the state of its group.
@@ -120,15 +115,14 @@ class GroupCache:
     """Keys and values of the groups so far, and the last block.
 
     layer_cache  the cache of the layers, in which each group is one token
-    capacity     the greatest number of ids
     ids          (B, n) the ids so far
     state        (B, width) the state of the layers for the last block; ``None``: no ids
     last_block   (B, 1 to size, width) the embeddings of the ids of the last block, which may be
                  incomplete; ``None``: no ids
     """
 
-    def __init__(self, layer_cache: KVCache, capacity: int) -> None:
-        self.layer_cache, self.capacity = layer_cache, capacity
+    def __init__(self, layer_cache: KVCache) -> None:
+        self.layer_cache = layer_cache
         self.ids = torch.empty((layer_cache.rows, 0), dtype=torch.int64)
         self.state: Tensor | None = None
         self.last_block: Tensor | None = None
@@ -143,7 +137,7 @@ class GroupCache:
 
     def fork(self, rows: int) -> GroupCache:
         """Return a new cache with ``rows`` copies of the only row of this cache."""
-        forked = GroupCache(self.layer_cache.fork(rows), self.capacity)
+        forked = GroupCache(self.layer_cache.fork(rows))
         forked._copy(self, lambda tensor: tensor.expand(rows, *tensor.shape[1:]))
         return forked
 

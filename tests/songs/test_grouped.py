@@ -73,5 +73,5 @@ def test_forked_and_selected_rows_continue_independently():
         both.select(torch.tensor([1, 1]))
         again = network(IDS[:1, 70:74].expand(2, -1), cache=both)
         torch.testing.assert_close(again[0], again[1])
-        with pytest.raises(ValueError, match="fit a capacity of 130"):
+        with pytest.raises(ValueError, match="fit a capacity of 27"):
             network(IDS[:, :100], cache=both)
