@@ -63,7 +63,7 @@ class EarlierBars(GatedGroups):
 
     @torch.no_grad()
     def read(self, ids: Tensor, previous_ids: Tensor, positions: Tensor) -> BarsState:
-        groups = Groups.read(self, ids, previous_ids, positions)
+        groups = Groups(self, ids, previous_ids, positions)
         first, previous = groups.first, groups.previous
         # The first bar of the piece, whose line may follow a group of controls.
         first_bar = (groups.bar + groups.is_outside.long()).gather(1, first)

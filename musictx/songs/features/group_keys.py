@@ -7,7 +7,6 @@ is one search among sorted keys.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -141,9 +140,10 @@ class GatedGroups(GroupFeature, PredictionFeature):
         return self.native_form(struct, fields, self.scores, **others)
 
 
-@dataclass(frozen=True)
 class Groups:
     """Ids in groups, laid out as in :mod:`musictx.songs.grouped`: n blocks, and a group for each.
+    The arguments are those of :meth:`Feature.read`. The first of all ids must begin a block: its
+    position in its piece must be a multiple of 5.
 
     feature     the feature that reads the groups
     blocks      (B, n, 5) the ids of each block; block k ends with the fourth id of group k
@@ -159,49 +159,33 @@ class Groups:
     is_ahead    (B, n) whether the group is a group ahead
     """
 
-    feature: GroupFeature
-    blocks: Tensor
-    new_ids: slice
-    first: Tensor
-    index: Tensor
-    ids: Tensor
-    key: Tensor
-    bar: Tensor
-    is_line: Tensor
-    is_outside: Tensor
-    is_ahead: Tensor
-
-    @classmethod
-    def read(
-        cls, feature: GroupFeature, ids: Tensor, previous_ids: Tensor, positions: Tensor
-    ) -> Groups:
-        """The groups of ``previous_ids`` and ``ids``; the arguments are those of
-        :meth:`Feature.read`. The first of all ids must begin a block: its position in its piece
-        must be a multiple of 5."""
+    def __init__(
+        self, feature: GroupFeature, ids: Tensor, previous_ids: Tensor, positions: Tensor
+    ) -> None:
+        self.feature = feature
         all_ids, all_positions = join_ids(ids, previous_ids, positions)
         pad = -all_ids.shape[1] % SIZE
         blocks = F.pad(all_ids.clamp(min=0), (0, pad)).unflatten(1, (-1, SIZE))
         block_positions = F.pad(all_positions, (0, pad), value=-1)[:, ::SIZE]
         index = torch.arange(blocks.shape[1], device=ids.device).expand(len(blocks), -1)
-        first = torch.where(block_positions == 0, index, 0).cummax(1).values
+        self.blocks, self.index = blocks, index
+        self.first = torch.where(block_positions == 0, index, 0).cummax(1).values
+        fifth_id = F.pad(blocks[:, 1:, 0], (0, 1))
+        self.ids = torch.cat([blocks[:, :, 1:], fifth_id[..., None]], 2)
+        self.new_ids = slice(previous_ids.shape[1], all_ids.shape[1])
 
         first_id = blocks[:, :, 1]
-        is_line, is_known = feature.is_bar[first_id], feature.is_known[first_id]
-        bar = is_line.cumsum(1)
-        latest_bar = torch.where(is_line | is_known, index, 0).cummax(1).values
-        is_ahead = is_known.gather(1, latest_bar)
-        is_outside = is_ahead | (~is_line & (feature.place[first_id] == 0))
-        key_in_bar = torch.where(is_line, 0, feature.key_in_bar(blocks))
+        self.is_line, is_known = feature.is_bar[first_id], feature.is_known[first_id]
+        self.bar = self.is_line.cumsum(1)
+        latest_bar = torch.where(self.is_line | is_known, index, 0).cummax(1).values
+        self.is_ahead = is_known.gather(1, latest_bar)
+        self.is_outside = self.is_ahead | (~self.is_line & (feature.place[first_id] == 0))
+        key_in_bar = torch.where(self.is_line, 0, feature.key_in_bar(blocks))
         is_incomplete = (blocks[:, :, 1:] == 0).any(-1)
-        key = bar * BAR + torch.where(is_outside, BAR - 1, key_in_bar)
+        key = self.bar * BAR + torch.where(self.is_outside, BAR - 1, key_in_bar)
         key = torch.where(is_incomplete, INCOMPLETE, key)
         following = key.flip(1).cummin(1).values.flip(1)
-        key = torch.where(is_incomplete, following - 1, key).contiguous()
-        fifth_id = F.pad(blocks[:, 1:, 0], (0, 1))
-        groups = torch.cat([blocks[:, :, 1:], fifth_id[..., None]], 2)
-        new_ids = slice(previous_ids.shape[1], all_ids.shape[1])
-        properties = (key, bar, is_line, is_outside, is_ahead)
-        return cls(feature, blocks, new_ids, first, index, groups, *properties)
+        self.key = torch.where(is_incomplete, following - 1, key).contiguous()
 
     @property
     def previous(self) -> Tensor:

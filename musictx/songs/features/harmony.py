@@ -116,7 +116,7 @@ class Harmony(GroupFeature):
 
     @torch.no_grad()
     def read(self, ids: Tensor, previous_ids: Tensor, positions: Tensor) -> HarmonyState:
-        groups = Groups.read(self, ids, previous_ids, positions)
+        groups = Groups(self, ids, previous_ids, positions)
         blocks = groups.blocks
 
         # The last complete chord of the piece; a chord precedes the notes at its place.

@@ -47,7 +47,7 @@ class Lookahead(GatedGroups):
 
     @torch.no_grad()
     def read(self, ids: Tensor, previous_ids: Tensor, positions: Tensor) -> Predictions:
-        groups = Groups.read(self, ids, previous_ids, positions)
+        groups = Groups(self, ids, previous_ids, positions)
         given, bar = groups.given_keys()
         previous_key = groups.key.gather(1, groups.previous) % BAR
         key_in_bar = torch.where(groups.has_previous, previous_key, BAR - 1)
