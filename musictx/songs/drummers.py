@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from musictx.bundle import Bundle
-from musictx.errors import UserError
-from musictx.notes import DRUMS, Score
+from musictx.config.checks import require
+from musictx.notes import DRUMS
 from musictx.sampling.constants import SECTION_BARS
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.constants import GREATEST_PROBABILITY, LEAST_PROBABILITY, STYLE_WEIGHT
@@ -177,30 +177,18 @@ def section_begins(first: int, stop: int, section_bars: Collection[int]) -> set[
 
 
 def choose_drummers(
-    bundle: Bundle, named_parts: Mapping[str, int], style: str | None, score: Score, density: float
+    bundle: Bundle, named_parts: Mapping[str, int], style: str | None, density: float
 ) -> list[Drummer]:
     """The drummers of ``style``, or for ``None`` the usual drummers; empty if drums are not among
     the ``named_parts`` to compose. They hit at most ``density`` drums per second of the ids, apart
-    from fills; 0: any number. Raises ``UserError`` for a style that the model does not have or that
-    does not fit the meters of ``score``."""
+    from fills; 0: any number. Raises ``UserError`` for a style that the model does not have."""
     drummers = bundle.card.get("drummers") or {}
     styles = [name for name in drummers if name not in (USUAL, FILLS)]
     if DRUMS not in named_parts.values():
-        if style is not None:
-            raise UserError(
-                f"style={style}: styles are for drums; give add=drums, too "
-                f"(styles of this model: {', '.join(styles) or 'none'})"
-            )
+        require(style is None, "style", style, "add=drums with it")
         return []
-    if style is not None and style not in styles:
-        expected = f"expected one of {', '.join(styles)}" if styles else "this model has no styles"
-        raise UserError(f"style={style}: {expected}")
-    beats = [beats_of(*meter)[0] for _, *meter in score.meters.tolist()]
-    if style is not None and beats and not any(beats):
-        raise UserError(
-            f"style={style}: drummers play bars of 2 to 4 beats, and no bar of the file is one; "
-            "leave style out"
-        )
+    expected = f"one of {', '.join(styles)}" if styles else "none, since this model has no styles"
+    require(style is None or style in styles, "style", style, expected)
     drums = bundle.tokenizer.vocabulary.values_in("drum")
     weight = 1.0 if style is None else STYLE_WEIGHT
     grooves = [*map(from_text, drummers.get(style or USUAL, ()))]

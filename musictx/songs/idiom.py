@@ -13,6 +13,7 @@ from musictx.apps.habits import NO_LIMITS, without_overridden_limits
 from musictx.beats import BPM
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig, SamplingConfig
+from musictx.config.checks import require
 from musictx.config.generate import meter_of
 from musictx.data import statistics
 from musictx.data.statistics import WINDOW_SECONDS, CorpusStats, Habit, densest
@@ -38,7 +39,7 @@ from musictx.songs.constants import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.songs.infill_penalties import BASS
 from musictx.songs.new_pieces import closing_bar, draw_ensemble, named_parts, new_piece
 from musictx.songs.penalties import SparsePenalty
-from musictx.tokens.stream import CHORD, STEPS_PER_QUARTER
+from musictx.tokens.stream import CHORD
 from musictx.tokens.tokenizer import GrammarState
 
 
@@ -55,12 +56,8 @@ class BarIdiom(Idiom):
         text = options.get("meter", default)
         if text is not None:
             meter = meter_of(text)
-            if not bars.can_encode_meter(*meter):
-                whole_notes = bars.LONGEST_BAR / (4 * STEPS_PER_QUARTER)
-                raise UserError(
-                    f"meter={text}: expected at most {bars.MAX_NUMERATOR} beats in a bar, and bars "
-                    f"of at most {whole_notes:g} whole notes"
-                )
+            most = f"at most {bars.MAX_NUMERATOR} beats, and two whole notes, in a bar"
+            require(bars.can_encode_meter(*meter), "meter", text, most)
             blank = replace(blank, meters=np.array([(0.0, *meter)], METER))
         if "instruments" in options:
             programs = tuple(named_parts(bundle, options["instruments"]).values())

@@ -54,7 +54,7 @@ def compose(
     task = with_beats(bundle, task, request)
     named_parts, style = parts.find_parts(bundle, task.add), getattr(request, "style", None)
     hits = (request.sampling.density or 0.0) * seconds_per_id_second(bundle, task)
-    players = drummers.choose_drummers(bundle, named_parts, style, task.score, hits)
+    players = drummers.choose_drummers(bundle, named_parts, style, hits)
     has_drums = DRUMS in named_parts.values()
     if isinstance(request, AccompanyConfig) and has_drums and len(named_parts) > 1:
         yield from _drums_last(bundle, task, request, seed, named_parts, progress, on_event)
@@ -210,13 +210,10 @@ def _sheet(chords: str, repairs: Counter[str] | None) -> tuple[Score, list[chord
     if not is_link and ("|" in chords or not (has_suffix or os.path.isfile(path))):
         blank = blank_piece()
         return replace(blank, meters=blank.beats.meters), chord_sheet.sheet(chords)
-    if not is_link and not path.is_file():
-        raise UserError(f"chords={chords}: no such file")
     try:
         score = formats.read(chords.encode() if is_link else path, repairs=repairs)
     except UserError as error:
         raise UserError(f"chords={error}") from None
     bars = chord_sheet.chord_bars(score)
-    if not bars:
-        raise UserError(f"chords={chords}: this file holds no chords")
+    require(bool(bars), "chords", chords, "a file with chords or notes")
     return score.with_notes(score.notes[:0]), bars

@@ -65,7 +65,7 @@ def test_a_file_of_chords_is_followed_in_its_tempo(counting, tmp_path, capsys):
     markers = tasks.task_of(request, Score()).given.markers
     assert [name for _, name in markers] == ["C:maj", "A:min7"]
     for missing in ("song.txt", "~/song.mid"):
-        with pytest.raises(UserError, match=rf"^chords={missing}: no such file"):
+        with pytest.raises(UserError, match=rf"^chords=.*{missing[-4:]}: .*No such file"):
             tasks.task_of(AccompanyConfig(chords=missing), tune)
     song.write_text("| C | Foo |")
     next(infill.results(AccompanyConfig(chords=str(song), out=str(tmp_path)), print))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
 from musictx.data.statistics import CorpusStats, Habit
-from musictx.notes import DRUMS, Score
+from musictx.notes import DRUMS
 from musictx.songs import constants, drummers, infill_penalties
 from musictx.songs.drummers import IN_KIT, Drummer
 from musictx.songs.infill_penalties import HarmonicFit
@@ -359,7 +359,7 @@ def test_sections_are_counted_from_the_bar_line_nearest_to_the_first_note(begin,
 
 def test_the_drummers_of_song_keep_a_beat(song):
     """Styles of songs have a backbeat. Crashes only begin sections. Each of the fills is played."""
-    card, options = song.card["drummers"], (song, {"drums": DRUMS}, None, Score())
+    card, options = song.card["drummers"], (song, {"drums": DRUMS}, None)
     players, few = (drummers.choose_drummers(*options, density) for density in (0.0, 2.0))
     assert few[0].log_prob_silence(0, [])[-1] > 0.5 * players[0].log_prob_silence(0, [])[-1]
     bars = {tuple(player.closing.log_prob_silence(48, [])[48:].tolist()) for player in players}
