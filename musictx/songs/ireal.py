@@ -27,8 +27,6 @@ _TOKENS = re.compile(
     r"\*(?P<section>[A-Za-z])|T(?P<meter>\d\d)|N(?P<ending>\d)|<(?P<words>[^>]*)>|\([^)]*\)|"
     r"(?P<chord>[A-GW][#b]?(?:sus|alt|add|[-+^oh0-9#b])*(?:/[A-G][#b]?)?)|(?P<sign>[^,])"
 )
-#: What follows a bar line in an ending that leads back to the repeat, if another ending follows.
-_LEADS_BACK = re.compile(r"[^{}N]*\}[^A-GW{}]*N\d")
 
 
 class ChartBar(NamedTuple):
@@ -120,7 +118,8 @@ def _bars(music: str, repairs: Counter[str]) -> tuple[list[ChartBar], list[Repea
     for token in _TOKENS.finditer(music):
         kind, text = token.lastgroup, token[token.lastgroup] if token.lastgroup else ""
         if kind == "section":
-            section = {"i": "Intro", "v": "Verse"}.get(text, text)
+            section, ending = {"i": "Intro", "v": "Verse"}.get(text, text), ()
+            signs = signs._replace(ending=())
         elif kind == "meter":
             meter = (12, 8) if text == "12" else (int(text[0]) or 4, int(text[1]) or 4)
         elif kind == "ending":
@@ -153,12 +152,8 @@ def _bars(music: str, repairs: Counter[str]) -> tuple[list[ChartBar], list[Repea
         elif text in tuple("|[]{}Z"):
             if text == "}":
                 signs = signs._replace(backward=max(signs.backward, 2))
-            closes_ending = bool(ending) and text in tuple("}]Z")
-            count = len(bars)
             close()
-            # No sign closes the last ending, so it has one bar.
-            in_later_ending = bool(ending) and ending[0] > 1 and len(bars) > count
-            if closes_ending or (in_later_ending and not _LEADS_BACK.match(music, token.end())):
+            if text in tuple("[]{}Z"):
                 ending = ()
                 signs = signs._replace(ending=())
             if text == "{":
