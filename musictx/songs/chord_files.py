@@ -103,10 +103,6 @@ def _bars(text: str, headings: dict[str, str], repairs: Counter[str]) -> list[Ch
             continue
         chords = bracketed or (words if len(symbols) == len(words) else [])
         lines.append("|".join(chords) + (f" {match[0]}" if match else ""))
-        if chords:
-            repairs["chord durations, assumed to be one bar each"] += 1
-        if not chords or (bracketed and words_in(_BRACKETED.sub(" ", line))):
-            repairs["lyrics"] += 1
         # Text before the first chord is the title, unless it is the name of a section.
         if not any(lines) and not re.fullmatch(r"\[.*|.*:", line):
             headings.setdefault("title", line)

@@ -84,7 +84,6 @@ def test_chordpro_and_chords_over_words():
     assert (score.title, score.composer, score.tempos["bpm"][0]) == ("Amazing", "Newton", 90)
     assert score.meters[["numerator", "denominator"]].tolist() == [(3, 4)]
     assert (6.0, "Chorus") in score.markers
-    assert repairs["lyrics"] == 1
     assert sum("triad" in repair for repair in repairs) == 1
     score = musictx.read(OVER_WORDS.encode())
     assert score.markers[0] == (0.0, "Verse 2")
