@@ -19,7 +19,7 @@ import numpy as np
 
 from musictx.beats import Beats
 from musictx.chords import chord_markers, is_chart, name_changes, name_of, parse_chord, symbol_of
-from musictx.errors import UserError
+from musictx.config.checks import require
 from musictx.notes import NOTE, Score
 from musictx.songs.chord_estimation import estimate_chords
 
@@ -39,24 +39,18 @@ _HOLDS = ("%", ".", "/", "-")
 
 def sheet(text: str) -> list[SheetBar]:
     """The bars of a sheet. Raises ``UserError`` about the option chords for an invalid sheet."""
+    expected = f"1 to {MAX_BARS} bars of symbols such as F#m7 or N.C.: | C | Am7 F | G |"
 
     def to_name(word: str) -> str:
-        if chord := name_of(word):
-            return chord
-        raise UserError(
-            f"chords: {word[:20]!r} is not a chord; expected symbols such as C, F#m7, Bbmaj7, "
-            "Gsus4 or N.C., with | between bars: | C | Am7 F | G |"
-        )
+        name = name_of(word)
+        require(name is not None, "chords", word, expected)
+        return name or ""
 
-    match = re.search(r"\bx\s*(\d{1,4})\s*$", text)
+    match = re.search(r"\bx\s*(\d{1,3})\s*$", text)
     times = int(match[1]) if match else 1
-    bars = parse_bars(text[: match.start()] if match else text, to_name)
-    if not bars or not bars[0][0] or not times or len(bars) * times > MAX_BARS:
-        raise UserError(
-            f"chords={text[:40]!r}: expected 1 to {MAX_BARS} bars of chords, such as "
-            "| C | Am7 F | G |"
-        )
-    return bars * times
+    bars = parse_bars(text[: match.start()] if match else text, to_name) * times
+    require(bool(bars) and bars[0][0] != "" and len(bars) <= MAX_BARS, "chords", text, expected)
+    return bars
 
 
 def parse_bars(
