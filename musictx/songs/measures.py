@@ -94,11 +94,11 @@ def similarity_to_given(score: Score, start: float, stop: float) -> np.ndarray:
     return nearest
 
 
-def bar_similarity(score: Score, *, drums: bool = False) -> np.ndarray:
+def bar_similarity(score: Score) -> np.ndarray:
     """(B, B) the similarity of each pair of bars, 0 to 1, up to the last bar with an onset. It is
-    the cosine similarity of their tables of onsets, by sixteenth and pitch class, of the pitched
-    notes or, with ``drums``, of the drum strokes; 0 where a bar is empty."""
-    counted = score.with_notes(score.notes[score.notes["drum"] == drums])
+    the cosine similarity of their tables of onsets of pitched notes, by sixteenth and pitch class;
+    0 where a bar is empty."""
+    counted = score.with_notes(score.notes[~score.notes["drum"]])
     if not len(counted):
         return np.zeros((0, 0))
     bar, place = onset_places(counted)

@@ -17,7 +17,7 @@ import numpy as np
 
 from musictx.chords import chord_markers
 from musictx.notes import Score
-from musictx.songs.measures import PHRASE, bar_similarity, onset_places
+from musictx.songs.measures import PHRASE, bar_similarity
 
 #: A phrase repeats an earlier one if the mean similarity of their bars is at least this. If the
 #: previous phrase is a repeat, the second number is enough for the phrase after its original.
@@ -51,17 +51,15 @@ def sections(score: Score) -> list[Section]:
             # A marker more than a quarter note after a bar line names the next bar.
             begins[number if since > 1 else number - 1] = text.strip()
     if len(begins) < 2:
-        bars, pitched = onset_places(score)[0], ~score.notes["drum"]
-        most_have_only_drums = 2 * len(np.unique(bars[pitched])) < len(np.unique(bars))
-        return estimate_sections(bar_similarity(score, drums=most_have_only_drums))
+        return estimate_sections(bar_similarity(score))
     last = beats.bar_at(score.duration, ends=True)
     stops = [*list(begins)[1:], max(last, max(begins) + 1)]
     return [Section(begin, stop, name) for (begin, name), stop in zip(begins.items(), stops)]
 
 
 def estimate_sections(similarity: np.ndarray) -> list[Section]:
-    """Estimate sections from the similarity (B, B) of bars, and name them A, B, C, ... in the order
-    of their first occurrence. Pairs of two bars of rest are ignored."""
+    """Estimate sections from the similarity (B, B) of bars, and name them A, B, ..., Z, A1, ... in
+    the order of their first occurrence. Pairs of two bars of rest are ignored."""
     count = len(similarity)
     if count < 2 * PHRASE:
         return [Section(0, count, "A")] if count else []
@@ -78,16 +76,12 @@ def estimate_sections(similarity: np.ndarray) -> list[Section]:
             names[index] += names.pop(index + 1)
             begins.pop(index + 1)
     begins[0] = 0
-    letters = {name: section_letter(number) for number, name in enumerate(dict.fromkeys(names))}
+    order = list(dict.fromkeys(names))
+    letters = {name: chr(ord("A") + n % 26) + str(n // 26 or "") for n, name in enumerate(order)}
     return [
         Section(begin, stop, letters[name])
         for begin, stop, name in zip(begins, [*begins[1:], count], names)
     ]
-
-
-def section_letter(number: int) -> str:
-    """The name of the section ``number``, from 0: A, B, ..., Z, A1, B1, ..."""
-    return chr(ord("A") + number % 26) + str(number // 26 or "")
 
 
 def novelty(similarity: np.ndarray) -> np.ndarray:
