@@ -26,10 +26,8 @@ from musictx.hydra_config import compose
 from musictx.notes import Score
 from musictx.options import make_config
 from musictx.sampling.constraints import Penalty
-from musictx.sampling.constraints import validated as validated_penalties
 from musictx.sampling.events import OnEvent
 from musictx.sampling.processors import Processor
-from musictx.sampling.processors import validated as validated_processors
 from musictx.sampling.sample import Sample
 from musictx.sampling.stream import Stream
 
@@ -306,10 +304,7 @@ def _user_functions(options: dict[str, Any], penalties: Any, processors: Any) ->
     for name, value in (("penalties", penalties), ("processors", processors)):
         if not isinstance(value, list | tuple) or not all(map(callable, value)):
             raise UserError(f"{name}={shown(value)}: expected a list of functions")
-    return {
-        "penalties": validated_penalties(penalties),
-        "processors": validated_processors(processors),
-    }
+    return {"penalties": penalties, "processors": processors}
 
 
 def check_function(name: str, value: Any) -> Any:

@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from musictx.errors import UserError, shown
 from musictx.tokens.grammar import NoteChange
 from musictx.tokens.tokenizer import GrammarState, NoteEvents
 from musictx.tokens.vocab import EOS, PAD
@@ -232,25 +231,3 @@ def to_batch(
         return np.array([np.zeros(sizes[0]) if array is None else array for array in arrays])
 
     return [partial(apply, functions) for functions in zip_longest(*penalties)]
-
-
-def validated(penalties: Sequence[Penalty]) -> list[Penalty]:
-    """The ``penalties`` of a caller, wrapped so that each raises ``UserError`` with its index
-    unless it returns ``None`` or nats for each id."""
-
-    def validate(
-        number: int, penalty: Penalty, states: Sequence[GrammarState], past: np.ndarray
-    ) -> np.ndarray | None:
-        result, size = penalty(states, past), len(states[0].allowed())
-        try:
-            array = np.asarray(result, float)
-        except (TypeError, ValueError):  # not numbers
-            array = np.empty(0)
-        fits = array.shape in ((size,), (len(states), size))
-        if result is None or (fits and (array > -np.inf).all()):  # False for NaN
-            return result
-        expected = f"nats of shape ({size},) or ({len(states)}, {size}), not NaN or -infinity"
-        actual = shown(array.min() if fits else getattr(result, "shape", result))
-        raise UserError(f"penalties[{number}]: expected {expected}, not {actual}")
-
-    return [partial(validate, number, penalty) for number, penalty in enumerate(penalties)]

@@ -236,8 +236,9 @@ def generate(
                 else:
                     nats = [penalty(constraint.states, past.numpy()) for penalty in penalties]
                     logits = constraint.forbid(decoder.logits, nats)
+                forbidden = logits.isneginf()
                 for process in processors:
-                    logits = process(past, logits)
+                    logits = process(past, logits).masked_fill(forbidden, -torch.inf)
                 ids = draw(logits, generators, ended)[:, None]
                 ended |= ids[:, 0].numpy() == EOS
             else:
@@ -279,7 +280,8 @@ def draw(
         total = sums[-1]
         if not total > 0:  # also for NaN
             raise NotNumbers(
-                "logits that are not numbers (NaN): the model is damaged, or processors= gave them"
+                "logits that are not numbers (NaN): penalties= or processors= gave them, or the "
+                "model is damaged"
             )
         # Choose the first id whose cumulative sum exceeds the point. An id of probability 0 has the
         # same sum as the id before it and is never chosen. If rounding makes the point equal to the

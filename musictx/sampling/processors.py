@@ -9,16 +9,15 @@ machine sorts. Each processor works without the others and in any order.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from musictx.config import SamplingConfig, TokenSampling
-from musictx.errors import ConfigError, UserError, shown
+from musictx.errors import ConfigError
 from musictx.tokens.vocab import SPECIALS, Vocabulary
 
 #: (ids (B, n) int64 so far, including the prompt; logits (B, V)) -> logits (B, V)
@@ -115,22 +114,3 @@ def of_sampling(
     if top_p < 1:
         processors.append(TopP(top_p))
     return processors
-
-
-def validated(processors: Sequence[Processor]) -> list[Processor]:
-    """The ``processors`` of a caller, wrapped so that each raises ``UserError`` with its index
-    unless it returns logits. Ids that were already forbidden stay forbidden."""
-
-    def validate(number: int, process: Processor, ids: Tensor, logits: Tensor) -> Tensor:
-        forbidden = logits <= _REMOVED
-        result = process(ids, logits)
-        is_valid = isinstance(result, Tensor) and result.shape == logits.shape
-        is_valid = is_valid and result.is_floating_point() and result.device == logits.device
-        result = result.masked_fill(forbidden, _REMOVED) if is_valid else result
-        if is_valid and bool((result.amax(-1) > _REMOVED).all()):  # False for NaN
-            return result
-        expected = f"a tensor of floats {tuple(logits.shape)}, not NaN, with an id left in each row"
-        actual = shown(getattr(result, "shape", result))
-        raise UserError(f"processors[{number}]: expected {expected}, not {actual}")
-
-    return [partial(validate, number, process) for number, process in enumerate(processors)]
