@@ -20,8 +20,8 @@ STEP_SECONDS = 0.05
 LONGEST_STEPS = 1023
 #: Shorter passages are not copies: all music shares them.
 SHORTEST_COPY = 5
-#: Base of the polynomial hash modulo 2^64; it must be odd. If hashes are equal, notes are compared.
-_BASE = np.uint64(0x9E3779B97F4A7C15)
+#: The factors of a hash modulo 2^64, one for each symbol of the shortest copy.
+_FACTORS = np.uint64(0x9E3779B97F4A7C15) ** np.arange(SHORTEST_COPY - 1, dtype=np.uint64)
 
 
 def symbols(score: Score) -> np.ndarray:
@@ -36,67 +36,37 @@ def symbols(score: Score) -> np.ndarray:
 
 
 class CopyIndex:
-    """All passages of :data:`SHORTEST_COPY` notes of the training pieces, sorted by hash.
-
-    It takes 16 bytes a note: a 64-bit hash, its position in the symbols, and the symbol.
-    """
+    """All passages of :data:`SHORTEST_COPY` notes of the training pieces, sorted by a hash."""
 
     def __init__(self, pieces: Sequence[np.ndarray]) -> None:
         """``pieces`` has the :func:`symbols` of each piece, or any other int32 numbers from 0."""
-        separator = np.array([-1], np.int32)  # no symbol equals it, so no passage crosses it
-        arrays = [separator]  # piece i begins after separator i
-        for piece in pieces:
-            arrays += [piece, separator]
-        self._symbols = np.concatenate(arrays)
-        self._separators = np.flatnonzero(self._symbols == -1)
-        hashes = _hashes(self._symbols, SHORTEST_COPY - 1)
-        self._positions = np.argsort(hashes, kind="stable").astype(np.int32)
+        ended = [np.append(piece, -1) for piece in pieces]  # no passage crosses a -1
+        self._symbols = np.concatenate([*ended, np.full(SHORTEST_COPY, -1)])
+        self._ends = np.cumsum([len(piece) for piece in ended])
+        hashes = _hashes(self._symbols)
+        self._positions = np.argsort(hashes, kind="stable")
         self._hashes = hashes[self._positions]
 
     def longest(self, piece: np.ndarray) -> tuple[int, int]:
         """Find the longest passage of ``piece`` (its :func:`symbols`) that is in a training piece,
         or the first of equally long ones. Return (its number of notes, the number of the training
         piece); (0, -1) if no such passage has :data:`SHORTEST_COPY` notes."""
-        best_length, best_position = 0, -1
-        hashes = _hashes(piece, SHORTEST_COPY - 1)
-        low = np.searchsorted(self._hashes, hashes, side="left")
-        high = np.searchsorted(self._hashes, hashes, side="right")
-        for i in np.flatnonzero(high > low).tolist():
-            if len(piece) - i <= best_length:
-                break
-            positions = self._positions[low[i] : high[i]].astype(np.int64)
-            if i:  # drop the ends of passages that begin earlier, which are already found
-                positions = positions[self._symbols[positions - 1] != piece[i - 1]]
-            length, position = self._extend(piece[i:], positions, best_length)
-            if length > best_length:
-                best_length, best_position = length, position
-        if best_length < SHORTEST_COPY - 1:
-            return 0, -1
-        return best_length + 1, int(np.searchsorted(self._separators, best_position)) - 1
-
-    def _extend(self, piece: np.ndarray, positions: np.ndarray, to_beat: int) -> tuple[int, int]:
-        """Return (n, position): the largest n for which the first n symbols of ``piece`` are at one
-        of ``positions``, if it is more than ``to_beat``; else any n up to ``to_beat``."""
-        # Most candidates differ at the symbol that would make them longer than ``to_beat``.
-        decisive = np.minimum(positions + to_beat, len(self._symbols) - 1)
-        positions = positions[self._symbols[decisive] == piece[to_beat]]
-        if not len(positions):
-            return 0, -1
-        for length in range(len(piece)):
-            matches = positions[self._symbols[positions + length] == piece[length]]
-            if not len(matches):
-                return length, int(positions[0])
-            positions = matches
-        return len(piece), int(positions[0])
+        best, source = SHORTEST_COPY - 2, -1
+        piece = np.append(piece, np.full(SHORTEST_COPY, -2))  # -2 equals no symbol
+        hashes = _hashes(piece)
+        first = np.searchsorted(self._hashes, hashes, side="left")
+        stop = np.searchsorted(self._hashes, hashes, side="right")
+        for i in np.flatnonzero(stop > first).tolist():
+            positions, length = self._positions[first[i] : stop[i]], 0
+            while len(same := positions[self._symbols[positions + length] == piece[i + length]]):
+                positions, length = same, length + 1
+            if length > best:
+                best, source = length, int(np.searchsorted(self._ends, positions[0], "right"))
+        return (best + 1, source) if source >= 0 else (0, -1)
 
 
-def _hashes(values: np.ndarray, length: int) -> np.ndarray:
-    """Return (n - length + 1,) uint64: the hash of each run of ``length`` in ``values`` (n,)."""
-    count = len(values) - length + 1
-    if count <= 0:
-        return np.empty(0, np.uint64)
-    wide = values.astype(np.int64).astype(np.uint64)
-    hashes = np.zeros(count, np.uint64)
-    for i in range(length):
-        hashes = hashes * _BASE + wide[i : i + count]
+def _hashes(symbols: np.ndarray) -> np.ndarray:
+    """(n,) uint64: a hash of each passage of the shortest copy in ``symbols``."""
+    runs = np.lib.stride_tricks.sliding_window_view(symbols, SHORTEST_COPY - 1)
+    hashes: np.ndarray = runs.astype(np.uint64) @ _FACTORS
     return hashes
