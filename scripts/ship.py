@@ -109,7 +109,7 @@ def divide_logits(model: MusicTransformer, temperature: float) -> None:
 
 
 def rows(
-    model: MusicTransformer, shards: Shards, kind: str, window: int, rehearsal: bool
+    model: MusicTransformer, shards: Shards, kind: str, window: int
 ) -> dict[str, dict[str, Any]]:
     """{name of a measurement: arguments of :func:`evaluate`}."""
     if kind == "chorales":
@@ -119,9 +119,6 @@ def rows(
     arguments: dict[str, dict[str, Any]] = {f"windows of {window}": {"window": window}}
     if context != window:
         arguments[f"windows of {context}, as it composes"] = {"window": context}
-    if not rehearsal:
-        quarter = {"window": window, "stride": window // 4}
-        arguments[f"windows of {window}, a quarter apart"] = quarter
     return arguments
 
 
@@ -219,7 +216,7 @@ def main(
         raise UserError(f"{folder}: {size:,} bytes of weights, expected at most {MOST_BYTES:,}")
     stored = bundle.load(folder).model  # with rounded weights
     few = {"windows": windows} if windows else {}  # a rehearsal
-    ways = rows(stored, shards, measure["kind"], measure["window"], bool(few))
+    ways = rows(stored, shards, measure["kind"], measure["window"])
     card["numbers"] = numbers(stored, shards, measure["kind"], ways, **few)
     save()
     if "steer" in dict(about.get("tasks") or {}).get("shares", {}):

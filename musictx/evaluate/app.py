@@ -12,9 +12,11 @@ from typing import Any
 from musictx.api import check_words
 from musictx.bundle import load
 from musictx.config import CorpusConfig
+from musictx.config.checks import require
 from musictx.data import corpora
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards, is_shards
+from musictx.data.windows import round_down
 from musictx.errors import UserError, memory_errors
 from musictx.evaluate import nll
 from musictx.evaluate.config import EvaluateConfig
@@ -50,7 +52,8 @@ def run(config: EvaluateConfig) -> Evaluation:
     folder = model_folder(config.model.path)
     bundle = load(folder, config.device)
     align = alignment(bundle.model.config, bundle.tokenizer)
-    nll.window_lengths(bundle.model.config.context, align, config.window)  # check the window
+    window = config.window or round_down(bundle.model.config.context, align)
+    require(window % align == 0, "window", window, f"a multiple of {align}, as in training")
     shards = find_shards(
         config.corpus, bundle.tokenizer, trained_on=bundle.corpus, split=config.split
     )
@@ -59,7 +62,7 @@ def run(config: EvaluateConfig) -> Evaluation:
             bundle.model,
             shards,
             config.split,
-            window=config.window,
+            window=window,
             windows=config.windows,
             progress=update,
         )

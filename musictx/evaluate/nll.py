@@ -5,12 +5,6 @@ Music Transformer, Huang et al. 2018). Each piece is divided into windows of ``w
 including the short remainder. No state is carried over between windows. There is no augmentation.
 Padding is not counted, and the mean is over tokens, not over batches. The first token of a window
 is scored, too, given only ``bos`` or ``cut``. The end of a piece (``eos``) is reported separately.
-If ``stride`` is less than ``window``, windows overlap, and each token is scored once, in the first
-window that has it.
-
-The defaults of :func:`evaluate` are those of the published tables: windows of the training length,
-without overlap. With ``stride=window // 4``, at least three quarters of a window precede each
-token, except at the beginning of a piece.
 """
 
 from __future__ import annotations
@@ -23,13 +17,14 @@ import numpy as np
 import torch
 
 from musictx.data.shards import SPLITS, Shards, Totals
-from musictx.data.windows import UNSCORED, EvaluationWindows, collate, evenly_spaced, round_down
+from musictx.data.windows import UNSCORED, EvaluationWindows, collate, evenly_spaced
 from musictx.errors import UserError
 from musictx.likelihood import predictions_and_losses
-from musictx.model.config import alignment
 from musictx.model.transformer import MusicTransformer, evaluating
-from musictx.tokens.build import build
 from musictx.tokens.vocab import EOS
+
+#: The number of windows in a batch.
+BATCH = 8
 
 
 @dataclass(frozen=True)
@@ -45,12 +40,11 @@ class Evaluation:
     tokens, windows   number of tokens scored (but ``eos``), and of their windows
     pieces, notes, seconds   size of the split
     complete          whether every token of the split was scored, not only some of its windows
-    window, stride    in tokens
+    window            in tokens
     """
 
     split: str
     window: int
-    stride: int
     nats_per_token: float
     perplexity: float
     accuracy: float
@@ -66,7 +60,6 @@ class Evaluation:
 
     def __str__(self) -> str:
         """Return a table for the terminal."""
-        overlap = "no overlap" if self.stride == self.window else f"stride {self.stride}"
         note = ", remainders included" if self.complete else " (a part of the split)"
         totals = Totals(self.pieces, self.tokens, self.notes, self.seconds)
         rows = [
@@ -77,7 +70,7 @@ class Evaluation:
             ("bits per second", _or_dash(self.bits_per_second, 2)),
             ("nats per end", f"{_or_dash(self.nats_per_end)} (not counted above)"),
             ("measured on", f"{self.split}: {totals} scored"),
-            ("windows", f"{self.windows:,} of {self.window} tokens, {overlap}{note}"),
+            ("windows", f"{self.windows:,} of {self.window} tokens, no overlap{note}"),
             ("", "nothing carried over, first token scored, padding not counted"),
         ]
         return "\n".join(f"{name:<16} {value}" for name, value in rows)
@@ -87,16 +80,14 @@ def _or_dash(value: float | None, digits: int = 4) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def check_split(shards: Shards, split: str) -> Totals:
-    """Return the totals of ``split``. Raises ``UserError`` if it is empty."""
-    totals = shards.totals(split)
-    if totals.tokens == 0:
+def check_split(shards: Shards, split: str) -> None:
+    """Raise ``UserError`` if ``split`` is empty."""
+    if shards.totals(split).tokens == 0:
         counts = ", ".join(f"{s} {t.pieces}" for s in SPLITS if (t := shards.totals(s)).pieces)
         raise UserError(
             f"split={split}: no piece of this corpus is in this split (pieces: {counts or 'none'});"
             f" choose another split, or set corpus.{split} above 0 and prepare again"
         )
-    return totals
 
 
 @torch.inference_mode()
@@ -105,36 +96,29 @@ def evaluate(
     shards: Shards,
     split: str = "validation",
     *,
-    window: int | None = None,
-    stride: int | None = None,
+    window: int,
     windows: int | None = None,
-    batch: int = 8,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """Measure ``model`` on ``split`` by the protocol of this module.
 
-    window    tokens in a window; default: the model's context
-    stride    tokens between the beginnings of windows; default: ``window``
+    window    tokens in a window
     windows   measure at most this many windows, spread evenly over the split; default: all
-    batch     number of windows in a batch; affects only speed and memory
     progress  called after each batch with the number of finished windows and of all windows
 
-    Meanwhile the model is in evaluation mode. Raises ``UserError`` if the split is empty, and for a
-    wrong ``window`` or ``stride`` (:func:`window_lengths`).
+    Meanwhile the model is in evaluation mode.
     """
-    align = alignment(model.config, build(**shards.tokenizer_config))
-    window, stride = window_lengths(model.config.context, align, window, stride)
-    totals = check_split(shards, split)
-    rows = EvaluationWindows(shards, split, window, stride, score_eos=True)
+    totals = shards.totals(split)
+    rows = EvaluationWindows(shards, split, window, score_eos=True)
     numbers = evenly_spaced(windows or len(rows), len(rows))
     # The longest first: little padding, and a batch that exceeds the memory fails at once.
     order = sorted(numbers, key=lambda i: (rows.table[i].start - rows.table[i].stop, i))
     table = [rows.table[i] for i in numbers]
     sums = np.zeros(5)
     with evaluating(model):
-        for start in range(0, len(order), batch):
+        for start in range(0, len(order), BATCH):
             # Each row has one piece, with its padding last, where no scored position can see it.
-            ids, targets, _ = collate(rows[i] for i in order[start : start + batch])
+            ids, targets, _ = collate(rows[i] for i in order[start : start + BATCH])
             most_likely, nats = predictions_and_losses(model, ids, targets)
             is_end = targets == EOS
             is_counted = (targets != UNSCORED) & ~is_end
@@ -142,7 +126,7 @@ def evaluate(
             terms = (nats[is_counted], is_counted, hits, nats[is_end], is_end)
             sums += [float(term.sum()) for term in terms]
             if progress is not None:
-                progress(min(start + batch, len(order)), len(order))
+                progress(min(start + BATCH, len(order)), len(order))
     total, tokens, correct, end_nats, ends = sums.tolist()
     complete = tokens == totals.tokens
     assert complete or len(numbers) < len(rows), "each event token is scored exactly once"
@@ -150,7 +134,6 @@ def evaluate(
     return Evaluation(
         split=split,
         window=window,
-        stride=stride,
         nats_per_token=mean,
         perplexity=math.exp(min(mean, 700.0)),
         accuracy=correct / tokens,
@@ -165,22 +148,3 @@ def evaluate(
         windows=sum(w.scored < rows.pieces[w.piece].tokens for w in table),
         complete=complete,
     )
-
-
-def window_lengths(
-    context: int, align: int, window: int | None, stride: int | None = None
-) -> tuple[int, int]:
-    """Return (window, stride) in tokens. ``window`` defaults to the largest multiple of ``align``
-    in the ``context`` of a model, ``stride`` to ``window``. Raises ``UserError`` if they are not
-    multiples of ``align`` (:func:`musictx.model.config.alignment`), or if the stride is larger."""
-    window = round_down(context, align) if window is None else window
-    stride = window if stride is None else stride
-    if stride > window:
-        raise UserError(f"stride={stride}: expected 1 to window={window}, or tokens are left out")
-    for name, length in (("window", window), ("stride", stride)):
-        if length % align:
-            raise UserError(
-                f"{name}={length}: expected a multiple of {align}, at which windows begin in "
-                "training, too"
-            )
-    return window, stride

@@ -13,9 +13,9 @@ from musictx.config import CorpusConfig, ModelFolder
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
 from musictx.errors import UserError, WriteError
-from musictx.evaluate import app
+from musictx.evaluate import app, nll
 from musictx.evaluate.config import EvaluateConfig
-from musictx.evaluate.nll import evaluate, window_lengths
+from musictx.evaluate.nll import evaluate
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT, EOS
 from tests.data.helpers import contents, make_shards, song, write_songs
@@ -49,14 +49,14 @@ def config(model, **changes):
 def test_by_default_the_corpus_of_the_model_is_measured(trained, corpus, tmp_path, capsys):
     before, out = contents(tmp_path), tmp_path / "new folder" / "result.json"
     result = app.run(config(trained, out=str(out)))
-    assert result == evaluate(bundle.load(trained).model, Shards(tmp_path / "shards"))
+    assert result == evaluate(bundle.load(trained).model, Shards(tmp_path / "shards"), window=16)
     printed = capsys.readouterr().out
     assert all(str(text) in printed for text in (result, out, tmp_path / "shards", ": 1 piece, "))
     new_file = {"new folder/result.json": out.read_bytes()}
     assert contents(tmp_path) == before | new_file, "existing shards are used"
     content = json.loads(out.read_text())
     assert content["nats_per_token"] == result.nats_per_token
-    assert (content["split"], content["window"], content["stride"]) == ("validation", 16, 16)
+    assert (content["split"], content["window"]) == ("validation", 16)
     assert content["model"] == str(trained)
     assert content["tokenizer"] == build(**SMALL).fingerprint
     corpus.rename(corpus.with_name("elsewhere"))
@@ -113,19 +113,18 @@ def test_a_model_without_a_corpus_on_its_card_needs_corpus_path(tmp_path):
 V = 20
 
 
-def in_a_plain_loop(model, pieces, window, stride):
+def in_a_plain_loop(model, pieces, window):
     """Return nats, correct tokens, tokens and nats of each end, by windows and tokens in turn."""
     nats, hits, tokens, ends = 0.0, 0, 0, []
     for piece in pieces:
         whole = [*piece.tolist(), EOS]
-        start = scored = 0
-        while scored < len(whole):
+        for start in range(0, len(whole), window):
             stop = min(start + window, len(whole))
             first = BOS if start == 0 else CUT
             ids = torch.tensor([[first, *whole[start : stop - 1]]])
             with torch.no_grad():
                 chances = model(ids)[0].double().log_softmax(-1)
-            for i in range(scored, stop):
+            for i in range(start, stop):
                 loss = -float(chances[i - start, whole[i]])
                 if whole[i] == EOS:
                     ends.append(loss)
@@ -133,21 +132,21 @@ def in_a_plain_loop(model, pieces, window, stride):
                 nats += loss
                 hits += int(chances[i - start].argmax()) == whole[i]
                 tokens += 1
-            scored, start = stop, start + stride
     return nats, hits, tokens, ends
 
 
-@pytest.mark.parametrize(("window", "stride"), [(8, None), (8, 3), (8, 1), (5, 5), (64, None)])
+@pytest.mark.parametrize("window", [8, 5, 64])
 @pytest.mark.parametrize("batch", [1, 4])
-def test_numbers_are_those_of_a_plain_loop(tmp_path, window, stride, batch):
+def test_numbers_are_those_of_a_plain_loop(tmp_path, window, batch, monkeypatch):
+    monkeypatch.setattr(nll, "BATCH", batch)
     random = np.random.default_rng(0)
     pieces = [random.integers(4, V, n).astype(np.uint16) for n in (1, 7, 8, 9, 16, 17, 30)]
     model, shards = make(context=8, vocab=V), make_shards(tmp_path / "s", [], pieces)
-    result = evaluate(model.train(), shards, window=window, stride=stride, batch=batch)
+    result = evaluate(model.train(), shards, window=window)
     assert model.training
     assert all(p.grad is None for p in model.parameters())
     model.eval()
-    nats, hits, tokens, ends = in_a_plain_loop(model, pieces, window, stride or window)
+    nats, hits, tokens, ends = in_a_plain_loop(model, pieces, window)
     assert result.tokens == tokens == sum(map(len, pieces))
     assert result.nats_per_token == pytest.approx(nats / tokens, rel=1e-6)
     assert result.accuracy == pytest.approx(hits / tokens)
@@ -157,9 +156,8 @@ def test_numbers_are_those_of_a_plain_loop(tmp_path, window, stride, batch):
     assert result.bits_per_second == pytest.approx(nats / math.log(2) / len(pieces), rel=1e-6)
 
 
-def test_a_window_holds_whole_notes():
-    assert window_lengths(512, 5, None) == (510, 510)
-    with pytest.raises(UserError, match="window=512: expected a multiple of 5"):
-        window_lengths(512, 5, 512)
-    with pytest.raises(UserError, match="stride=9: expected 1 to window=5"):
-        window_lengths(512, 5, 5, 9)
+def test_a_window_holds_whole_notes(trained, monkeypatch):
+    monkeypatch.setattr(app, "alignment", lambda *_: 5)
+    assert app.run(config(trained)).window == 15  # of a context of 16
+    with pytest.raises(UserError, match="window=12: expected a multiple of 5"):
+        app.run(config(trained, window=12))
