@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from musictx import registry
 from musictx.errors import NotNumbers
@@ -64,15 +63,15 @@ class Decoder:
         self._endless = longest is None
         self.capacity = capacity if longest is None else min(capacity, longest)
         self.device = next(model.parameters()).device
-        self.length = prompt.shape[1]
-        self._ids = prompt.expand(rows, -1).clone()  # `append` adds room at the end
+        #: (rows, n) int64: the ids so far; ``cut`` and the last ids if old ids were dropped.
+        self.past = prompt.expand(rows, -1)
         name = cache_name(cache, model)
         self._uses_step = name != "growing"
         # Of a full context the last seven eighths are read again, from position 0 on, if a prefix
         # must stay; if the model has absolute positions, for it was not trained on positions beyond
         # its windows; and if a group of ids is one step of the model.
         self._rereads = prefix_size > 0 or model.position.absolute or model.cascade is not None
-        if self._rereads and self.length >= self.capacity:
+        if self._rereads and prompt.shape[1] >= self.capacity:
             prompt = self._window(prompt)  # leaves room, or the first step would read it again
         self._cache, logits = self._read(prompt[:, -capacity:])
         self._next = logits.expand(rows, -1)
@@ -85,11 +84,6 @@ class Decoder:
             self._cache = self._cache.fork(rows)
 
     @property
-    def past(self) -> Tensor:
-        """(rows, n) int64: the ids so far; ``cut`` and the last ids if old ids were dropped."""
-        return self._ids[:, : self.length]
-
-    @property
     def logits(self) -> Tensor:
         """(rows, V) float64 logits of the next ids, on the CPU, where ids are drawn so that results
         are the same on every device."""
@@ -97,13 +91,9 @@ class Decoder:
 
     def append(self, ids: Tensor) -> None:
         """Append one id to each row, (rows,) int64; the model reads them in :meth:`step`."""
-        if self._endless and self.length >= KEPT * self.capacity * self.align:
-            self._ids = self._last(self.past, 2 * self.capacity * self.align)
-            self.length = self._ids.shape[1]
-        if self.length == self._ids.shape[1]:
-            self._ids = functional.pad(self._ids, (0, self.length), value=PAD)
-        self._ids.numpy()[:, self.length] = ids.numpy()  # faster than torch
-        self.length += 1
+        if self._endless and self.past.shape[1] >= KEPT * self.capacity * self.align:
+            self.past = self._last(self.past, 2 * self.capacity * self.align)
+        self.past = torch.cat([self.past, ids[:, None]], dim=1)
 
     def _window(self, past: Tensor) -> Tensor:
         """The last ids of ``past``, seven eighths of ``capacity``, to be read again."""
@@ -121,12 +111,12 @@ class Decoder:
 
     def select(self, rows: Tensor) -> None:
         """Replace each row i with a copy of row ``rows[i]``. Call this before :meth:`step`."""
-        self._ids = self._ids[rows]
+        self.past = self.past[rows]
         (self._step or self._cache).select(rows)
 
     def step(self, count: int = 1) -> None:
         """Pass the last ``count`` appended ids through the model, which updates ``logits``."""
-        ids = self._ids[:, self.length - count : self.length]
+        ids = self.past[:, -count:]
         self._filled += count
         if self._filled > self.capacity and self._rereads:
             cache, self._next = self._read(self._window(self.past))
