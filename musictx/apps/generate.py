@@ -30,7 +30,6 @@ from musictx.errors import UserError, each_file, shown
 from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.progress import progress as show_progress
-from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.constants import USUAL_SECONDS
 from musictx.sampling.constraints import Penalty
@@ -124,8 +123,8 @@ def results(config: GenerateConfig, notice: Notice = print_line) -> Iterator[Res
     keeps_to_beats = on_beats(work.bundle, config.quantise)
     notated = keeps_to_beats and (score is None or formats.has_notation(score))
     check_notation(config.out, notated, "give a primer that keeps to its beats, with quantise=16")
-    if score is not None and primer.score is not None:
-        _notify_about_primer(work.bundle, config, score, primer.score, notice)
+    if keeps_to_beats and primer.score is not None:
+        notify_about_beats(primer.score, notice)
     is_open_ended = any((config.form, config.bars, config.tokens))
     length = config.seconds or (None if is_open_ended else USUAL_SECONDS)
     with show_progress("generating", "seconds", length) as update:
@@ -139,34 +138,6 @@ def results(config: GenerateConfig, notice: Notice = print_line) -> Iterator[Res
         )
         for number, sample in pieces:
             yield work.write(number, sample, describe_new_notes(sample), sample.remark)
-
-
-def _notify_about_primer(
-    bundle: Bundle, config: GenerateConfig, score: Score, primer: Score, notice: Notice
-) -> None:
-    """Call ``notice`` with what may surprise the user in the continuations. ``primer`` is the part
-    of the file ``score`` that the model reads."""
-    if on_beats(bundle, config.quantise):
-        notify_about_beats(primer, notice)
-    elif timeline.on_grid(score):
-        notice(
-            "your primer keeps to beats; this model counts in seconds, so its notes will lie off "
-            "your grid: quantise=16 puts them on sixteenths"
-        )
-    if bundle.tokenizer.merged_tracks(primer):
-        notice(
-            "several tracks of your primer are one instrument to this model: each new note goes to "
-            "the track with the nearest pitches"
-        )
-    if config.form is not None and config.bars is not None:
-        beats = primer.beats
-        empty_bars = max(beats.bar_at(primer.notes["start"].min()) - 1, int(beats.pickup))
-        bars = beats.bar_at(primer.duration, ends=True) - empty_bars
-        if bars > config.bars:
-            notice(
-                f"bars={config.bars}: your primer of {bars} bars is cut to this length, since it "
-                "is the first section; without bars= it is not cut"
-            )
 
 
 def make_primer(

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import musictx
-from musictx.apps import generate
 from musictx.chords import CHORDS, chord_changes
-from musictx.config import GenerateConfig, SamplingConfig
+from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
 from musictx.sampling.constants import MOST_ALIKE
@@ -303,15 +302,6 @@ def made(song, verse):
     report = lambda *event: events.append(event)  # noqa: E731
     (sample,) = musictx.generate(song, primer=verse, form="abaa'", seed=3, on_event=report)
     return sample, events
-
-
-def test_a_notice_says_that_a_form_cuts_a_longer_primer(verse, tmp_path, monkeypatch):
-    monkeypatch.setattr("musictx.apps.generate.compose_pieces", lambda *_, **__: [])
-    for bars, notices in ((2, 1), (3, 1), (4, 0), (8, 0), (None, 0)):
-        lines = []
-        options = {"primer": str(verse), "form": "AB", "bars": bars, "out": str(tmp_path)}
-        assert list(generate.results(GenerateConfig(**options, seed=1), lines.append)) == []
-        assert sum("your primer of 4 bars" in line for line in lines) == notices
 
 
 def bars_of(score, first, count):
