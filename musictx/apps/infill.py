@@ -255,7 +255,7 @@ def _check_drums(bundle: Bundle, task: Task) -> None:
     notes = task.score.notes
     for track in sorted(set(notes["track"][notes["drum"]].tolist()) & set(task.tracks)):
         name = task.score.names.get(track, "") or track + 1
-        raise UserError(f"tracks={name}: these are drums, and {parts.refusal(bundle, 'drums')}")
+        raise UserError(f"tracks={name}: these are drums; {parts.refusal(bundle)}")
 
 
 def compose_region(

@@ -19,7 +19,7 @@ from itertools import chain
 import numpy as np
 
 from musictx.apps.tasks import tracks_by_name
-from musictx.bundle import Bundle, read_config
+from musictx.bundle import Bundle
 from musictx.data.encode import with_programs
 from musictx.data.statistics import MIDDLE_SECONDS
 from musictx.errors import UserError
@@ -27,7 +27,6 @@ from musictx.likelihood import log_likelihood
 from musictx.notes import DRUMS, Score
 from musictx.sampling import timeline
 from musictx.sampling.constants import FEWEST_NOTES
-from musictx.shipped import models
 
 #: The first General MIDI program of a family -> the program of the whole family in the corpus of
 #: songs (scripts/reproduce/songs.py).
@@ -196,26 +195,16 @@ def find_parts(bundle: Bundle, names: tuple[str, ...], option: str = "add") -> d
     result: dict[str, int] = {}
     for name in names:
         if name not in available:
-            raise UserError(f"{option}={name}: {refusal(bundle, name)}")
-        if name in result:
-            raise UserError(f"{option}={name}: that part is asked for twice")
-        if equal := [other for other in result if result[other] == available[name]]:
-            reason = f"{equal[0]} and {name} are one instrument to this model; ask for one of them"
-            raise UserError(f"{option}={name}: {reason}, then add the other to the result")
+            raise UserError(f"{option}={name}: {refusal(bundle)}")
+        if available[name] in result.values():
+            raise UserError(f"{option}={name}: another part has this instrument in this model")
         result[name] = available[name]
     return result
 
 
-def refusal(bundle: Bundle, name: str) -> str:
-    """Return the error message for a part ``name`` that the model of ``bundle`` cannot write."""
-    cards = {model: read_config(folder)["card"] for model, folder in models().items()}
-    alternatives = [
-        f"model={model} does"
-        for model, card in cards.items()
-        if NAMES.get(name) in card.get("note_limits", {}).get("instruments", ())
-    ]
-    hint = " and ".join(alternatives) or "nor does any that comes with musictx"
-    return f"this model writes none ({hint}); it writes {', '.join(available_parts(bundle))}"
+def refusal(bundle: Bundle) -> str:
+    """Return the end of an error message about a part that the model of ``bundle`` cannot write."""
+    return f"this model writes only {', '.join(available_parts(bundle))}"
 
 
 def with_file_programs(
