@@ -24,7 +24,6 @@ from musictx.apps.results import (
     suits_bars,
 )
 from musictx.bundle import Bundle
-from musictx.commands import COMMANDS
 from musictx.config import GenerateConfig
 from musictx.errors import UserError, each_file, shown
 from musictx.grid import in_time
@@ -157,11 +156,9 @@ def make_primer(
     tokenizer = bundle.tokenizer
     option = f"primer={name}" if name else "primer"
     if tokenizer.voices > 1 and music.one_voice:
-        message = f"{option}: this is one voice, but the model writes {tokenizer.voices}"
-        for command in COMMANDS.values():
-            if getattr(command.config, "tokenizer", "") == tokenizer.name:
-                message += f"; did you mean `musictx {command.name} {name or 'FILE'}`?"
-        raise UserError(message)
+        raise UserError(
+            f"{option}: this is one voice, but the model writes {tokenizer.voices}; harmonise it"
+        )
     if on_beats(bundle, request.quantise):
         music = in_time(music)
     score = parts.with_model_programs(bundle, music, parts.lend_programs(bundle, music))
