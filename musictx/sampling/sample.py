@@ -44,14 +44,7 @@ class Sample:
         if self.ended == "interrupted":
             return f"interrupted after {self.seconds:.1f} s of new music"
         if self.notes == 0:
-            reason = {
-                "seconds": f"the model was silent for all of the {self.seconds:.1f} s",
-                "tokens": "the limit in tokens came before its first note",
-                "model": "the model ended the piece at once",
-                "stuck": "hardly any time passed",
-                "melody": "the model was silent under all of the melody",
-            }[self.ended]
-            return f"no new notes: {reason}; try another seed, a higher temperature or more length"
+            return "no new notes; try another seed, a higher temperature or more length"
         if self.ended == "stuck":
             return f"ended after {self.seconds:.1f} s because hardly any time passed any more"
         return None
