@@ -81,8 +81,6 @@ def check_out(out: str | None) -> None:
     """Raise ``UserError`` if the result cannot be written to the file ``out``."""
     if out is not None:
         check_writable(Path(out).parent, "out")
-        if Path(out).is_dir():
-            raise UserError(f"out={out}: this is a folder; give the name of a file")
 
 
 def write_result(

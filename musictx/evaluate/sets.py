@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from musictx import formats
-from musictx.config.checks import DAY
 from musictx.data.shards import SPLITS, Piece
 from musictx.data.statistics import excerpt
 from musictx.errors import UserError
@@ -124,12 +123,9 @@ def read_seams(folder: str | Path) -> dict[str, float]:
         return {}
     try:
         samples = json.loads(path.read_text(encoding="utf-8"))["samples"]
-        seams = {name: sample.get("seam", 0.0) for name, sample in samples.items()}
-        if all(0 <= seam <= DAY for seam in seams.values()):
-            return seams
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        pass
-    raise UserError(f"{path}: damaged; delete it to measure the files as they are")
+        return {name: float(sample["seam"]) for name, sample in samples.items()}
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise UserError(f"{path}: damaged; delete it to measure the files as they are") from None
 
 
 def draw_pieces(

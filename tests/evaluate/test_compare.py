@@ -258,9 +258,8 @@ def test_music_on_a_grid_is_measured_in_bars_counted_from_the_beginning_of_the_p
 
 @pytest.mark.parametrize(
     "text",
-    ['{"samples": {"song-000": {"seam": "2"}}}', "[]", "[" * 9000,
-     '{"samples": {"song-000": {"seam": NaN}}}', '{"samples": {"song-000": {"seam": 1'],
-)  # fmt: skip
+    ['{"samples": {"song-000": {"seam": "two"}}}', "[]", '{"samples": {"song-000": {"seam": 1'],
+)
 def test_a_damaged_list_is_one_sentence(text, tmp_path):
     (tmp_path / sets.SAMPLES_FILE).write_text(text)
     with pytest.raises(UserError, match=r"samples\.json: damaged; delete it"):
