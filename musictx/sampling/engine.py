@@ -190,16 +190,12 @@ def generate(
 
     A row that has drawn ``eos``, or whose constraint is done, yields ``pad`` from then on. The
     model is in evaluation mode until the generator ends; then its mode is restored. Raises
-    ``ValueError`` for invalid shapes, ``NotNumbers`` for logits that are NaN.
+    ``NotNumbers`` for logits that are NaN.
     """
     rows = len(seeds)
     ids = torch.as_tensor(np.asarray(prompt, dtype=np.int64))
     ids = ids[None] if ids.ndim == 1 else ids
-    if ids.ndim != 2 or ids.shape[1] == 0 or ids.shape[0] not in (1, rows):
-        raise ValueError(f"prompt: expected (P,) or ({rows}, P) ids, P > 0, got {tuple(ids.shape)}")
     capacity = model.config.context if context is None else context
-    if capacity < 2:
-        raise ValueError(f"context: expected at least 2 ids, got {capacity}")
     generators = [np.random.default_rng(seed) for seed in seeds]
     ended = np.zeros(rows, bool) if constraint is None else constraint.done().numpy().copy()
     if max_tokens == 0 or ended.all():
