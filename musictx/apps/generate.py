@@ -29,14 +29,12 @@ from musictx.errors import UserError, each_file, shown
 from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.progress import progress as show_progress
-from musictx.sampling.composer import Progress, continuations
+from musictx.sampling.composer import continuations
 from musictx.sampling.constants import USUAL_SECONDS
-from musictx.sampling.constraints import Penalty
 from musictx.sampling.continuation import to_bar_line
 from musictx.sampling.events import Event, OnEvent
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer, encode_primer
-from musictx.sampling.processors import Processor
 from musictx.sampling.sample import Sample
 from musictx.sampling.stream import Stream
 
@@ -174,10 +172,8 @@ def compose_pieces(
     request: GenerateConfig,
     *,
     seeds: Sequence[int],
-    penalties: Sequence[Penalty] = (),
-    processors: Sequence[Processor] = (),
-    progress: Progress | None = None,
     on_event: OnEvent | None = None,
+    **arguments: Any,
 ) -> Iterator[tuple[int, Sample]]:
     """Compose ``request.samples`` pieces for each of ``primers``; yield (number, sample) as soon as
     a piece is composed. The pieces of the first primer have the first numbers.
@@ -185,7 +181,7 @@ def compose_pieces(
     scores  the music from which the primers were encoded; ``None`` for new pieces
     seeds   one for each primer
 
-    The other arguments are those of :func:`~musictx.sampling.composer.continuations`.
+    The other ``arguments`` are those of :func:`~musictx.sampling.composer.continuations`.
 
     With ``request.candidates=4`` the first sample is the best (:mod:`.candidates`) of samples 0 to
     3 of the same seed, the second of samples 4 to 7. The events of a sample are reported when it is
@@ -199,10 +195,8 @@ def compose_pieces(
             scores,
             replace(request, samples=candidate_count, candidates=1),
             seeds=seeds,
-            penalties=penalties,
-            processors=processors,
-            progress=progress,
             on_event=on_event and (lambda n, event: events.setdefault(n, []).append(event)),
+            **arguments,
         )
         for candidate, sample in candidates.choose_best(bundle, pieces, primers, request):
             number = candidate // request.candidates
@@ -211,7 +205,7 @@ def compose_pieces(
                     on_event(number, event)
             yield number, sample
         return
-    is_restricted = bool(len(penalties) or len(processors))
+    is_restricted = bool(arguments.get("penalties") or arguments.get("processors"))
     compose = idiom_of(bundle.tokenizer).composer(bundle, primers, request, is_restricted)
     numbers = range(request.samples)
     primers = [primer for primer in primers for _ in numbers]
@@ -220,17 +214,10 @@ def compose_pieces(
     if compose is not None:
         for number, (primer, score, seed) in enumerate(zip(primers, scores, piece_seeds)):
             emit = on_event and partial(on_event, number)
-            yield number, compose(primer, score, seed, progress, emit)
+            yield number, compose(primer, score, seed, arguments.get("progress"), emit)
         return
     samples = continuations(
-        bundle,
-        primers,
-        request,
-        seeds=piece_seeds,
-        penalties=penalties,
-        processors=processors,
-        progress=progress,
-        on_event=on_event,
+        bundle, primers, request, seeds=piece_seeds, on_event=on_event, **arguments
     )
     for number, sample in samples:
         if (music := scores[number]) is not None:  # leave out the notes after the primer
