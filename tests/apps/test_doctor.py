@@ -30,7 +30,7 @@ def test_attention_that_is_wrong_here_is_noticed(monkeypatch, capsys):
 
     monkeypatch.setattr(doctor.attention, "attend", wrong)
     assert cli.main(["doctor"]) == 2
-    assert "self-test: attention on this machine is wrong: output" in capsys.readouterr().err
+    assert "attention on this machine is wrong in torch.float32" in capsys.readouterr().err
 
 
 def test_ports_and_browsers_are_never_a_reason_to_fail(monkeypatch):
