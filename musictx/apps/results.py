@@ -232,9 +232,7 @@ def write_new(path: Path, content: bytes) -> Path:
     that does not exist or has this content already, where NAME is that of ``path``."""
     number, file = 1, path
     while file.exists():
-        # Reading from a pipe would block.
-        is_same_size = file.is_file() and file.stat().st_size == len(content)
-        if is_same_size and file.read_bytes() == content:
+        if file.is_file() and file.read_bytes() == content:
             break
         number += 1
         file = path.with_name(f"{path.stem}-{number}{path.suffix}")

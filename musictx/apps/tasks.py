@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -213,8 +212,8 @@ def find_tracks(score: Score, name: str, option: str) -> list[int]:
     tracks = sorted(set(score.notes["track"].tolist()))
     if matches := sorted({*tracks_by_name(score, name)} & {*tracks}):
         return matches
-    number = name.strip()
-    if re.fullmatch(r"[0-9]{1,5}", number) and 1 <= int(number) <= len(tracks):
-        return [tracks[int(number) - 1]]
+    by_number = {str(number): track for number, track in enumerate(tracks, 1)}
+    if name.strip() in by_number:
+        return [by_number[name.strip()]]
     names = ", ".join(f"{n} {score.names.get(t, '')}".strip() for n, t in enumerate(tracks, 1))
     raise UserError(f"{option}={name}: expected a track by name or number: {names}")

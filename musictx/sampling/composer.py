@@ -72,8 +72,6 @@ def continuations(
 
     After Ctrl-C the unfinished pieces are yielded, too; then KeyboardInterrupt is raised.
     """
-    if not primers or len(seeds) != len(primers):
-        raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
     tokenizer = bundle.tokenizer
     request = idiom_of(tokenizer).with_defaults(request, primers)
     steerings = [steering or _steering(tokenizer, request, primer) for primer in primers]

@@ -26,8 +26,6 @@ from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 SLIDE = 8
 #: In an endless stream, old ids are dropped when ``KEPT`` times the context is stored.
 KEPT = 4
-#: The values of the option ``cache``; see :class:`Decoder`.
-CACHES = ("auto", *registry.STEPS, "growing")
 
 
 class Decoder:
@@ -39,10 +37,10 @@ class Decoder:
     capacity  number of ids that the model attends to
     longest   maximum number of ids in a row, including ``prompt``; ``None``: no limit, and old ids
               are dropped
-    cache     one of :data:`CACHES`: the name of a faster step (``registry.STEPS``); ``growing``,
-              ordinary passes through the model; or ``auto``, the first step that suits the model,
-              or else ``growing``. When the context is full, a step drops one id for each new one,
-              ``growing`` an eighth of all ids at once
+    cache     the name of a faster step (``registry.STEPS``); ``growing``, ordinary passes through
+              the model; or ``auto``, the first step that suits the model, or else ``growing``. When
+              the context is full, a step drops one id for each new one, ``growing`` an eighth of
+              all ids at once
 
     ``align`` and ``prefix_size`` are described in :func:`generate`.
     """
@@ -142,9 +140,7 @@ class Decoder:
 
 def cache_name(cache: str, model: MusicTransformer) -> str:
     """The option ``cache``, where ``auto`` is replaced by the name of the first step that suits
-    ``model``, or ``growing``. Raises ``ValueError`` for a name that is not in :data:`CACHES`."""
-    if cache not in CACHES:
-        raise ValueError(f"cache={cache}: expected one of " + ", ".join(CACHES))
+    ``model``, or ``growing``."""
     if cache != "auto":
         return cache
     steps = registry.STEPS.items()
@@ -186,7 +182,7 @@ def generate(
     align       ids that are read again begin at a multiple of this number (``Tokenizer.align``).
     prefix_size  number of ids after the first one of the prompt that are never dropped, such as
                 controls.
-    cache       one of :data:`CACHES`, see :class:`Decoder`.
+    cache       see :class:`Decoder`.
 
     A row that has drawn ``eos``, or whose constraint is done, yields ``pad`` from then on. The
     model is in evaluation mode until the generator ends; then its mode is restored. Raises
