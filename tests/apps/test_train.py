@@ -102,7 +102,8 @@ def test_fine_tuning_takes_tokenizer_and_shape_from_the_model_folder(root, tmp_p
     assert "instead of those given here" in printed
     start, tuned = bundle.load(root / "whole" / "model"), bundle.load(model)
     (before,) = re.findall(r"^before  (\S+) nats/token in validation", printed, re.M)
-    loss = nll.evaluate(start.model, Shards(tmp_path / "shards"), "validation").nats_per_token
+    shards, window = Shards(tmp_path / "shards"), start.model.config.context
+    loss = nll.evaluate(start.model, shards, window=window).nats_per_token
     assert float(before) == pytest.approx(loss, abs=1e-4)
     assert tuned.model.config == start.model.config
     assert tuned.tokenizer.fingerprint == start.tokenizer.fingerprint
