@@ -7,8 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from musictx import formats
-from musictx.apps import candidates, parts
+from musictx.apps import parts
 from musictx.apps.results import (
     Notice,
     Result,
@@ -27,6 +29,7 @@ from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
 from musictx.errors import UserError, each_file, shown
 from musictx.grid import in_time
+from musictx.likelihood import pointwise_mutual_information
 from musictx.notes import Score
 from musictx.progress import progress as show_progress
 from musictx.sampling.composer import continuations
@@ -183,7 +186,7 @@ def compose_pieces(
 
     The other ``arguments`` are those of :func:`~musictx.sampling.composer.continuations`.
 
-    With ``request.candidates=4`` the first sample is the best (:mod:`.candidates`) of samples 0 to
+    With ``request.candidates=4`` the first sample is the best (:func:`choose_best`) of samples 0 to
     3 of the same seed, the second of samples 4 to 7. The events of a sample are reported when it is
     chosen."""
     if request.candidates > 1:
@@ -198,7 +201,7 @@ def compose_pieces(
             on_event=on_event and (lambda n, event: events.setdefault(n, []).append(event)),
             **arguments,
         )
-        for candidate, sample in candidates.choose_best(bundle, pieces, primers, request):
+        for candidate, sample in choose_best(bundle, pieces, primers, request):
             number = candidate // request.candidates
             if on_event is not None:
                 for event in events.pop(candidate, []):
@@ -224,3 +227,49 @@ def compose_pieces(
             music = music.with_notes(music.notes[: len(primers[number].score or ())])
         piece = parts.with_file_programs(bundle, sample.score, music, request.include_primer)
         yield number, replace(sample, score=piece)
+
+
+def choose_best(
+    bundle: Bundle,
+    pieces: Iterator[tuple[int, Sample]],
+    primers: Sequence[Primer],
+    request: GenerateConfig,
+) -> Iterator[tuple[int, Sample]]:
+    """Yield the best (number, candidate) for each sample as soon as its ``request.candidates``
+    candidates, which have successive numbers in ``pieces``, are composed: the one most closely
+    related to the music before it (:func:`coherence`), which favours short or sparse music;
+    scripts/LOG.md has judgements. After Ctrl-C yield the best finished candidate of each remaining
+    sample or, if there is none, an unfinished one."""
+    candidates: dict[int, list[tuple[int, Sample]]] = {}  # sample -> its candidates so far
+
+    def choose(sample: int) -> tuple[int, Sample]:
+        composed, primer = candidates.pop(sample), primers[sample // request.samples]
+        finished = [piece for piece in composed if piece[1].ended != "interrupted"]
+        return max(finished or composed, key=lambda piece: coherence(bundle, primer, piece[1]))
+
+    try:
+        for number, candidate in pieces:
+            sample = number // request.candidates
+            candidates.setdefault(sample, []).append((number, candidate))
+            if len(candidates[sample]) == request.candidates:
+                yield choose(sample)
+    except KeyboardInterrupt:
+        for sample in [*candidates]:
+            yield choose(sample)
+        raise
+
+
+def coherence(bundle: Bundle, primer: Primer, sample: Sample) -> float:
+    """Return the mutual information of the primer and the new music under the model
+    (:func:`.pointwise_mutual_information`), in nats per new note; of a new piece, or one with a
+    form, that of its two halves. -inf without notes, 0 for a single bar."""
+    if not sample.notes:
+        return -np.inf
+    first_ids, last_ids = primer.ids, sample.ids
+    if not (len(first_ids) and len(last_ids)):
+        tokenizer, ids = bundle.tokenizer, bundle.tokenizer.encode(sample.score)
+        middle = len(ids) // 2 // tokenizer.align * tokenizer.align
+        first_ids, last_ids = np.split(ids, [tokenizer.window_start(ids, middle)])
+    if not len(first_ids):  # one bar has no halves
+        return 0.0
+    return pointwise_mutual_information(bundle, first_ids, last_ids) / sample.notes

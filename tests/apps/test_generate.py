@@ -8,7 +8,6 @@ import pytest
 
 import musictx
 from musictx import bundle, formats, shipped
-from musictx.apps import candidates
 from musictx.apps import generate as app
 from musictx.config import GenerateConfig, ModelFolder
 from musictx.errors import UserError
@@ -155,20 +154,20 @@ def test_after_an_interrupt_a_finished_candidate_is_kept_or_the_best_unfinished_
             yield number, Sample(Score(), 0.0, np.zeros(4, np.uint16), number, 2.0, ended)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(candidates, "coherence", lambda *given: -given[-1].notes)
+    monkeypatch.setattr(app, "coherence", lambda *given: -given[-1].notes)
     request, chosen = GenerateConfig(samples=2, candidates=3), []
     with pytest.raises(KeyboardInterrupt):
-        chosen.extend(candidates.choose_best(None, composed(), [NO_PRIMER], request))
+        chosen.extend(app.choose_best(None, composed(), [NO_PRIMER], request))
     assert [(number, sample.notes) for number, sample in chosen] == [(1, 1), (3, 3)]
 
 
 def test_halves_of_a_new_piece_begin_with_whole_steps_and_a_bar_has_none(monkeypatch):
     information = Mock(return_value=1.0)
-    monkeypatch.setattr(candidates, "pointwise_mutual_information", information)
+    monkeypatch.setattr(app, "pointwise_mutual_information", information)
     for name, options in (("song", {"bars": 1}), ("chorale", {"tokens": 132})):
         model = bundle.load(shipped.models()[name])
         (piece,) = musictx.generate(model, **options, seed=4)
-        assert (candidates.coherence(model, NO_PRIMER, piece) == 0) == (name == "song")
+        assert (app.coherence(model, NO_PRIMER, piece) == 0) == (name == "song")
     assert [len(call.args[1]) % 4 for call in information.call_args_list] == [0]
 
 
