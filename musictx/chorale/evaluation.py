@@ -24,8 +24,7 @@ from musictx.evaluate.compare import GeneralMeasures, PieceProgress
 from musictx.evaluate.comparison import Comparison, TableRow
 from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import CopyIndex
-from musictx.evaluate.samples import NumberedSamples
-from musictx.evaluate.sets import TRAINING, find_files, read_files, read_seams
+from musictx.evaluate.sets import TRAINING, NumberedSamples, find_files, read_files, read_seams
 
 #: Bootstrap resamples for the standard error of the rate of faults.
 RESAMPLES = 1000

@@ -19,14 +19,7 @@ from musictx.evaluate.app import check_out, find_shards, names_corpus, write_res
 from musictx.evaluate.comparison import Comparison
 from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import CopyIndex, symbols
-from musictx.evaluate.samples import (
-    GAP_TASKS,
-    check_new_folder,
-    compose_continuations,
-    compose_excerpts,
-    write_samples,
-)
-from musictx.evaluate.sets import REAL, SAMPLES, TRAINING, Excerpt
+from musictx.evaluate.sets import GAP_TASKS, REAL, SAMPLES, TRAINING, Excerpt
 from musictx.notes import Score, until
 from musictx.options import make_config, parse
 from musictx.pedal import fold_sustain
@@ -200,7 +193,7 @@ def _measures_class(config: CompareConfig, bundle: Bundle | None) -> type[Genera
 def _check(config: CompareConfig, bundle: Bundle | None, measures: type[GeneralMeasures]) -> None:
     """Raise ``UserError`` if samples or real music are missing, or the model cannot do the task."""
     if config.pieces and config.samples is not None:
-        check_new_folder(Path(config.samples))
+        sets.check_new_folder(Path(config.samples))
     elif not config.pieces:
         if config.samples is None:
             raise UserError(
@@ -251,15 +244,15 @@ def _generate(measures: GeneralMeasures, bundle: Bundle, folder: Path) -> None:
     if config.task in ("free", "continue"):
         pieces = [] if config.task == "free" else general.draw_real(config.pieces)
         with progress("generating", "seconds", config.pieces * config.seconds) as update:
-            samples = compose_continuations(bundle, pieces, config, measures.ending, update)
-            write_samples(folder, samples)
+            samples = sets.compose_continuations(bundle, pieces, config, measures.ending, update)
+            sets.write_samples(folder, samples)
         return
-    compose, source = compose_excerpts, general
+    compose, source = sets.compose_excerpts, general
     if config.task in registry.TASKS:
         compose, source = registry.load(registry.TASKS[config.task]), measures
     pieces = source.draw_real(config.pieces)
     with progress("composing", "pieces", len(pieces)) as update:
-        write_samples(folder, compose(bundle, pieces, config), update)
+        sets.write_samples(folder, compose(bundle, pieces, config), update)
 
 
 def _measure(measures: GeneralMeasures, folder: Path) -> Comparison:
