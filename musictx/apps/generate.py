@@ -238,25 +238,16 @@ def choose_best(
     """Yield the best (number, candidate) for each sample as soon as its ``request.candidates``
     candidates, which have successive numbers in ``pieces``, are composed: the one most closely
     related to the music before it (:func:`coherence`), which favours short or sparse music;
-    scripts/LOG.md has judgements. After Ctrl-C yield the best finished candidate of each remaining
-    sample or, if there is none, an unfinished one."""
+    scripts/LOG.md has judgements. Candidates that Ctrl-C has ended early count only if there are
+    no others."""
     candidates: dict[int, list[tuple[int, Sample]]] = {}  # sample -> its candidates so far
-
-    def choose(sample: int) -> tuple[int, Sample]:
-        composed, primer = candidates.pop(sample), primers[sample // request.samples]
-        finished = [piece for piece in composed if piece[1].ended != "interrupted"]
-        return max(finished or composed, key=lambda piece: coherence(bundle, primer, piece[1]))
-
-    try:
-        for number, candidate in pieces:
-            sample = number // request.candidates
-            candidates.setdefault(sample, []).append((number, candidate))
-            if len(candidates[sample]) == request.candidates:
-                yield choose(sample)
-    except KeyboardInterrupt:
-        for sample in [*candidates]:
-            yield choose(sample)
-        raise
+    for number, candidate in pieces:
+        sample = number // request.candidates
+        candidates.setdefault(sample, []).append((number, candidate))
+        if len(candidates[sample]) == request.candidates:
+            composed, primer = candidates.pop(sample), primers[sample // request.samples]
+            finished = [piece for piece in composed if piece[1].ended != "interrupted"]
+            yield max(finished or composed, key=lambda piece: coherence(bundle, primer, piece[1]))
 
 
 def coherence(bundle: Bundle, primer: Primer, sample: Sample) -> float:

@@ -149,15 +149,12 @@ def test_of_the_candidates_the_one_with_the_most_to_do_with_its_past_is_kept(pri
 
 
 def test_after_an_interrupt_a_finished_candidate_is_kept_or_the_best_unfinished_one(monkeypatch):
-    def composed():
-        for number, ended in enumerate(("interrupted", "seconds", "interrupted", "interrupted")):
-            yield number, Sample(Score(), 0.0, np.zeros(4, np.uint16), number, 2.0, ended)
-        raise KeyboardInterrupt
-
+    ends = ["interrupted", "seconds", *["interrupted"] * 4]
+    ids = np.zeros(4, np.uint16)
+    composed = [(n, Sample(Score(), 0.0, ids, n, 2.0, ended)) for n, ended in enumerate(ends)]
     monkeypatch.setattr(app, "coherence", lambda *given: -given[-1].notes)
-    request, chosen = GenerateConfig(samples=2, candidates=3), []
-    with pytest.raises(KeyboardInterrupt):
-        chosen.extend(app.choose_best(None, composed(), [NO_PRIMER], request))
+    request = GenerateConfig(samples=2, candidates=3)
+    chosen = app.choose_best(None, iter(composed), [NO_PRIMER], request)
     assert [(number, sample.notes) for number, sample in chosen] == [(1, 1), (3, 3)]
 
 
