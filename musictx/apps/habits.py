@@ -31,26 +31,10 @@ from musictx.sampling.constants import (
 
 #: The habit of a part without statistics.
 NO_LIMITS = Habit(voices=128, low=0, high=127)
-#: The lowest and the highest pitch of the General MIDI drum kit.
-KIT = (35, 81)
 #: Monophonic parts, even if other parts with their program play chords.
 LINES = ("melody", "lead", "counter-melody", "bass", "flute")
 #: The monophonic parts that are second voices to a melody.
 SECOND_VOICES = {"lead", "counter-melody"}
-
-
-def corpus_habits(bundle: Bundle, named_parts: Mapping[str, int]) -> dict[int, Habit]:
-    """Return {program: habit} of the ``named_parts``, {name: program}, in the model's card. Drums
-    are limited to the General MIDI kit, :data:`LINES` to one voice."""
-    habits = {part: bundle.stats.parts.get(part, NO_LIMITS) for part in named_parts.values()}
-    if DRUMS in habits:
-        drums = habits[DRUMS]
-        low, high = max(drums.low, KIT[0]), min(drums.high, KIT[1])
-        habits[DRUMS] = drums._replace(low=low, high=high)
-    for name, part in named_parts.items():
-        if name in LINES:
-            habits[part] = habits[part]._replace(voices=1)
-    return habits
 
 
 def without_overridden_limits(
@@ -126,9 +110,12 @@ def habits_of(
 def _habits_of_named_parts(
     bundle: Bundle, task: Task, named_parts: Mapping[str, int], score: Score
 ) -> dict[int, Habit]:
-    """Return the habits of the ``named_parts`` in the corpus. A lead and a counter-melody have
-    about the range of the melody, and no part but drums is denser than the usual accompaniment."""
-    habits = corpus_habits(bundle, named_parts)
+    """Return the habits of the ``named_parts`` in the corpus, of :data:`LINES` with one voice. A
+    lead and a counter-melody have about the range of the melody, and no part but drums is denser
+    than the usual accompaniment."""
+    habits = {part: bundle.stats.parts.get(part, NO_LIMITS) for part in named_parts.values()}
+    for part in [named_parts[name] for name in LINES if name in named_parts]:
+        habits[part] = habits[part]._replace(voices=1)
     melody_track = find_melody_track(score, melody_program(bundle))
     tracks = [track for track in task.melody or [melody_track] if track is not None]
     melody = score.notes["pitch"][np.isin(score.notes["track"], tracks) & ~score.notes["drum"]]
