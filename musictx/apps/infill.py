@@ -291,7 +291,6 @@ def _finish(region: Infill, task: Task, score: Score, grid: str, new: np.ndarray
         begin, end = 0.0, max(end, beats.seconds(beats.bar_line(0.0, beats.bar_at(end, ends=True))))
     new = timeline.quantise(new, task.score, grid, (begin, end))
     new = timeline.move_into(new, begin, end)
-    new = timeline.snap_to_ticks(new, task.score, begin, end)
     if not task.is_gap or end >= task.score.duration - 1e-6:
         new["end"] = np.minimum(new["end"], end)
     if task.tracks:

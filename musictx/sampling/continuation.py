@@ -209,10 +209,13 @@ class Continuation(Region):
 
     @cached_property
     def excerpt_begin(self) -> float:
-        """The time at which an excerpt without the primer begins, in seconds of the piece
-        (:func:`.timeline.excerpt_begin`)."""
+        """The time at which an excerpt without the primer begins, in seconds of the piece: the last
+        bar line at or before the seam if the primer is on a grid (:func:`.timeline.on_grid`)."""
         score = self.primer.score
-        return self.seam if score is None else timeline.excerpt_begin(score, self.seam)
+        if score is None or not timeline.on_grid(score):
+            return self.seam
+        quarters = score.beats.quarters(self.seam)
+        return score.beats.seconds(quarters - score.beats.bar(quarters)[1])
 
     def emit(self, on_event: Callable[[Event], None], finish: FinishNotes | None = None) -> None:
         begin = 0.0 if self.request.include_primer else self.excerpt_begin

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from musictx.beats import NEAR, Beats
+from musictx.beats import NEAR
 from musictx.chords import chord_markers
 from musictx.notes import MARKS, PEDAL, Score, until
 from musictx.tokens.tokenizer import Tokenizer
@@ -20,15 +20,6 @@ from musictx.tokens.tokenizer import Tokenizer
 GRIDS = {"16": 4, "8": 2, "8t": 3}
 #: A note in a gap begins at least this number of seconds before the end of the gap.
 MIN_SECONDS_BEFORE_END = 0.005
-
-
-def excerpt_begin(score: Score, seconds: float) -> float:
-    """Where an excerpt of ``score`` from about ``seconds`` on begins: the last bar line at or
-    before ``seconds`` if the notes are on a grid (:func:`on_grid`), else ``seconds``."""
-    if not on_grid(score):
-        return seconds
-    quarters = score.beats.quarters(seconds)
-    return score.beats.seconds(quarters - score.beats.bar(quarters)[1])
 
 
 def on_grid(score: Score) -> bool:
@@ -49,26 +40,16 @@ def quantise(
     track that begin together on one pitch only the loudest remains."""
     if grid == "none":
         return notes
-    notes = _snap(notes, score.beats, GRIDS[grid], region)
-    keys = notes[["start", "pitch", "program", "drum", "track"]].tolist()
-    loudest = {keys[i]: i for i in np.argsort(notes["velocity"], kind="stable").tolist()}
-    return notes[np.array(sorted(loudest.values()), int)]
-
-
-def _snap(
-    notes: np.ndarray, beats: Beats, lines: int, region: tuple[float, float] | None
-) -> np.ndarray:
-    """``notes`` with starts and ends moved to the nearest of ``lines`` lines per quarter note.
-    Starts are limited to the lines of the ``region``, or to the first line after it if it has none;
-    ends are at least one line later."""
-    notes = notes.copy()
+    notes, beats, lines = notes.copy(), score.beats, GRIDS[grid]
     start = np.round(beats.quarters(notes["start"]) * lines)
     if region is not None:
         first, stop = (np.ceil(beats.quarters(time) * lines - 1e-6) for time in region)
         start = np.clip(start, first, max(first, stop - 1))
     end = np.maximum(np.round(beats.quarters(notes["end"]) * lines), start + 1)
     notes["start"], notes["end"] = beats.seconds(start / lines), beats.seconds(end / lines)
-    return notes
+    keys = notes[["start", "pitch", "program", "drum", "track"]].tolist()
+    loudest = {keys[i]: i for i in np.argsort(notes["velocity"], kind="stable").tolist()}
+    return notes[np.array(sorted(loudest.values()), int)]
 
 
 def move_into(notes: np.ndarray, begin: float, end: float) -> np.ndarray:
@@ -79,16 +60,6 @@ def move_into(notes: np.ndarray, begin: float, end: float) -> np.ndarray:
     for name in ("start", "end"):
         notes[name] += shift
     return notes
-
-
-def snap_to_ticks(notes: np.ndarray, score: Score, begin: float, end: float) -> np.ndarray:
-    """``notes`` moved to the ticks of ``score``, if it has any, so that begin <= start < end
-    (seconds). Each note is at least one tick long."""
-    lines = score.ticks_per_quarter
-    if not lines:
-        return notes
-    beats = dataclasses.replace(score, pulse=None).beats  # of the tempo marks: ticks follow them
-    return _snap(notes, beats, lines, (begin, end))
 
 
 def cut(score: Score, until: float) -> Score:
