@@ -142,12 +142,9 @@ class Continuation(Region):
     @classmethod
     def setup(cls, regions: Sequence[Self]) -> dict[str, Any]:
         first, tokenizer = regions[0], regions[0].tokenizer
-        # Read each distinct primer only once, since it may be long.
-        primers = {id(region.primer): region.primer for region in regions}
-        states = {key: tokenizer.grammar(primer.ids) for key, primer in primers.items()}
         for region in regions:
             region.row = GrammarRow(
-                states[id(region.primer)].copy(),
+                tokenizer.grammar(region.primer.ids),
                 may_end=region.request.end != "cut",
                 kinds=tokenizer.vocabulary.kind_of,
                 until=region.ids_end,
