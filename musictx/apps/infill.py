@@ -354,9 +354,6 @@ def results(
     if line := formats.repairs_message(shown(chords), repairs):
         notice(line)
     work = Work.of(config, path or "chords", notice, suits_bars(config, score), done=participle)
-    added = parts.find_parts(work.bundle, task.add).values()
-    if DRUMS in added and task.score.notes["drum"].any():
-        notice("add=drums: the file has drums; the infill command with tracks= composes them anew")
     keeps_to_beats = on_beats(work.bundle, config.quantise)
     if keeps_to_beats:
         task = task.in_time()

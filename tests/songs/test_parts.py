@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import musictx
-from musictx.apps import infill, parts
-from musictx.config import AccompanyConfig
+from musictx.apps import parts
 from musictx.data.statistics import notes_at_onsets
 from musictx.errors import UserError
 from musictx.songs.chord_estimation import recognise_chords
@@ -100,14 +99,6 @@ def test_drums_are_played_in_the_requested_style(songs, band):
         steps = np.round(drums["start"] * 90 / 60 * 24).astype(int)
         steps = steps[np.isin(drums["pitch"], KINDS[kind])]
         assert len(set(steps[steps % 24 == 0])) >= 12, "of 16 beats"
-
-
-def test_drums_beside_those_of_a_file_are_announced(tmp_path):
-    music, lines = together(line(*TUNE), of((0.0, 0.1, 36, 80, 0, True, 1))), []
-    path = str(musictx.write(music, tmp_path / "a.mid"))
-    config = AccompanyConfig(melody=path, add="drums", out=str(tmp_path))
-    next(infill.results(config, lines.append))
-    assert any("the file has drums" in text for text in lines)
 
 
 def test_a_loop_ends_with_a_fill_and_begins_with_a_crash(songs, band):
