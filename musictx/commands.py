@@ -33,7 +33,6 @@ class Command:
     examples    lines to try
     positional  the option that a word without "=" (a file name) sets; "" for none
     important   the dotted options in the short help, which also lists all options without a dot
-    synonyms    wrong names of the command for which the user gets a hint
     """
 
     name: str
@@ -43,7 +42,6 @@ class Command:
     examples: tuple[str, ...] = ()
     positional: str = ""
     important: tuple[str, ...] = ("model.path", "sampling.temperature", "sampling.top_p")
-    synonyms: tuple[str, ...] = ()
 
     @cached_property
     def config(self) -> type:
@@ -71,7 +69,6 @@ ALL_COMMANDS = (
         examples=("musictx prepare ~/midi",),
         positional="corpus.path",
         important=("corpus.path", "corpus.workers"),
-        synonyms=("preprocess", "tokenize"),
     ),
     Command(
         name="train",
@@ -95,7 +92,6 @@ ALL_COMMANDS = (
             "trainer.devices",
             "trainer.precision",
         ),
-        synonyms=("fit", "resume"),
     ),
     Command(
         name="generate",
@@ -110,7 +106,6 @@ ALL_COMMANDS = (
             "musictx generate model=runs/bach-1a2b3c4d/model sampling=safe",
         ),
         positional="primer",
-        synonyms=("compose", "sample", "new"),
     ),
     Command(
         name="infill",
@@ -122,7 +117,6 @@ ALL_COMMANDS = (
             "musictx infill song.mid from=12.5s to=20s tracks=piano density=4",
         ),
         positional="file",
-        synonyms=("inpaint", "fill", "vary", "variation", "variations", "replace"),
     ),
     Command(
         name="accompany",
@@ -136,7 +130,6 @@ ALL_COMMANDS = (
             "musictx accompany chords='| C | Am7 | F | G | x4'",
         ),
         positional="melody",
-        synonyms=("arrange", "add"),
     ),
     Command(
         name="chords",
@@ -157,7 +150,6 @@ ALL_COMMANDS = (
         ),
         positional="melody",
         important=("model.path", "sampling.temperature", "sampling.rules"),
-        synonyms=("harmonize",),
     ),
     Command(
         name="play",
@@ -188,7 +180,6 @@ ALL_COMMANDS = (
             "musictx render *.mid out=rendered",
         ),
         positional="files",
-        synonyms=("convert", "export", "synthesize", "plot"),
     ),
     Command(
         name="studio",
@@ -196,7 +187,6 @@ ALL_COMMANDS = (
         run="musictx.studio.program:run",
         about="Open a page in the browser to edit, continue and recompose music.",
         examples=("musictx studio", "musictx studio folder=~/music/studio port=8000 browser=false"),
-        synonyms=("gui", "serve", "server", "app", "ui", "edit"),
     ),
     Command(
         name="evaluate",
@@ -208,7 +198,6 @@ ALL_COMMANDS = (
             "musictx evaluate model=piano corpus.path=~/midi split=test out=result.json",
         ),
         important=("model.path", "corpus.path"),
-        synonyms=("validate", "eval"),
     ),
     Command(
         name="compare",
@@ -222,7 +211,6 @@ ALL_COMMANDS = (
         ),
         positional="samples",
         important=("model.path", "corpus.path"),
-        synonyms=("measure",),
     ),
     Command(
         name="doctor",
@@ -230,7 +218,6 @@ ALL_COMMANDS = (
         run="musictx.apps.doctor:run",
         about="Show this machine's hardware and the implementations it uses; run a self-test.",
         examples=("musictx doctor",),
-        synonyms=("check", "info", "diagnose"),
     ),
     Command(
         name="mcp",
@@ -243,15 +230,6 @@ ALL_COMMANDS = (
 #: Name -> command, in order of use; those of components that are not installed are left out.
 COMMANDS = {command.name: command for command in ALL_COMMANDS if registry.is_present(command.run)}
 
-
-#: Wrong command -> what to type instead.
-SUGGESTIONS = {synonym: c.name for c in COMMANDS.values() for synonym in c.synonyms} | {
-    "finetune": "train init=MODEL",
-    "test": "evaluate split=test",
-    "version": "--version",
-    "models": "generate --help (it lists them)",
-    "list": "generate --help (it lists them)",
-}
 #: Groups of options with presets: those of ``train``, and those of all other commands.
 GROUPS = ("corpus", "tokenizer", "model", "position", "optim", "trainer", "callbacks", "logger",
           "sampling", "experiment")  # fmt: skip
@@ -321,8 +299,6 @@ def preset(group: str, name: str, folders: Iterable[Path] = ()) -> dict[str, Any
 def unknown_command(name: str) -> str:
     """Return the error message for a command that does not exist."""
     names = [*COMMANDS, "continue"]  # continue: an alias of generate
-    near = difflib.get_close_matches(name.lower(), names, n=1)
-    if suggestion := SUGGESTIONS.get(name.lower()):
-        near = [suggestion]
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.8)
     hint = f"did you mean musictx {near[0]}? The commands are" if near else "expected one of"
     return f"{shown(name)}: no such command; {hint} {', '.join(names)}"

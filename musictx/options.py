@@ -22,7 +22,6 @@ from typing import Any
 from musictx import shipped
 from musictx.commands import COMMANDS, free_form, groups, options_of, preset
 from musictx.config import checks
-from musictx.config.trainer import NOT_OFFERED
 from musictx.config.values import convert, expand_home, parse_brackets, types_of
 from musictx.errors import ConfigError, shown
 from musictx.files import check_writable
@@ -168,47 +167,16 @@ def full_name(command: str, name: str) -> str:
 
 
 def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
-    """Return the error message for an option that ``command`` does not have, with suggestions from
-    the options of ``command`` and the names ``more``."""
-    flag = name.removeprefix("trainer.")
-    if command == "train" and flag in NOT_OFFERED:
-        return f"trainer.{flag}: this flag of Lightning's is not offered: {NOT_OFFERED[flag]}"
+    """Return the error message for an option that ``command`` does not have, with the most similar
+    among the options of ``command`` and the names ``more``."""
     names = [*options_of(command), *groups(command), *COMMANDS[command].aliases(), *more]
-    names += ["model"] * ("model.path" in names)
-    if "." not in name:  # "tracks" hardly means limits.tracks
-        names = [option for option in names if "limits" not in option.split(".")]
-    last = name.rpartition(".")[2].lower().replace("-", "_")
-    by_last = {option.rpartition(".")[2]: option for option in reversed(names)}
-    others = [f"musictx {other}" for other in COMMANDS if name in options_of(other)]
-    hint = f"it is an option of {' and '.join(others)}; " if 0 < len(others) < 3 else ""
-    near = (
-        [option for option in names if option.rpartition(".")[2] == last]
-        or difflib.get_close_matches(name, names, n=1, cutoff=0.8)
-        or [by_last[match] for match in difflib.get_close_matches(last, by_last, cutoff=0.8)]
-        or [n for n in _similar_by_help(command, last.split("_")) if not hint or "." not in n]
-    )
-    hint += f"did you mean {' or '.join(near[:3])}? " if near else ""
+    near = [option for option in names if option.endswith(f".{name}")]
+    near += difflib.get_close_matches(name, names, n=1, cutoff=0.8)
+    hint = f"did you mean {near[0]}? " if near else ""
     return (
         f"{shown(name)}: no such option of musictx {command}; {hint}"
-        f"musictx {command} --help lists all"
+        f"musictx {command} --help=all lists all"
     )
-
-
-def _similar_by_help(command: str, typed: Sequence[str]) -> list[str]:
-    """Return the options that may be meant by an unknown name with the words ``typed``: options
-    named like one of the words (key for ``key_signature``), else options whose help has the most of
-    the words (meter for ``time_signature``), preferably those without a dot in their name."""
-    helps = {
-        checks.cli_name(name, field): field.metadata["help"].lower()
-        for name, field in options_of(command).items()
-        if "limits" not in name.split(".")
-    }
-    if named := [name for name in helps if name.rpartition(".")[2] in typed]:
-        return named
-    stems = [rf"\b{re.escape(word.removesuffix('s'))}" for word in typed if len(word) > 2]
-    counts = {name: sum(bool(re.search(s, text)) for s in stems) for name, text in helps.items()}
-    ranks = {name: ("." not in name, count) for name, count in counts.items() if count}
-    return [name for name, rank in ranks.items() if rank == max(ranks.values())]
 
 
 def check_path(name: str, field: dataclasses.Field, value: Any) -> None:

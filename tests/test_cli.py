@@ -74,7 +74,7 @@ def test_the_examples_in_the_help_run(example, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("typed", "parts"),
     [
-        ("compose", "compose: musictx generate"),
+        ("compose", "compose: expected generate"),
         ("harmonize x.mid", "harmonize: musictx harmonise"),
         ("contineu x.mid", "contineu: musictx continue"),
         ("continue seed=1", "primer: song.mid"),

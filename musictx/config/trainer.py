@@ -40,19 +40,6 @@ LIGHTNING_FLAGS: dict[str, Any] = {
     "reload_dataloaders_every_n_epochs": 0,
     "sync_batchnorm": False,
 }
-#: Flags of Lightning's Trainer that do not work here -> the reason, or what to use instead.
-NOT_OFFERED = {
-    "barebones": "use callbacks=none logger=none, which turn off checkpoints and logs",
-    "callbacks": "callbacks are a group: callbacks=none, callbacks.mine._target_=my_module.Mine",
-    "check_val_every_n_epoch": "epochs have no end; trainer.val_check_interval counts batches",
-    "default_root_dir": "out= sets the run folder",
-    "enable_checkpointing": "checkpoints are callbacks: callbacks=none, callbacks.last=null",
-    "inference_mode": "training uses tensors that are computed in validation, so it is off",
-    "logger": "loggers are a group: logger=none, logger=tensorboard",
-    "min_epochs": "epochs have no end; trainer.min_steps counts steps",
-    "plugins": "checkpoints are written by a plugin of musictx's own",
-    "use_distributed_sampler": "the data module divides the windows among processes",
-}
 
 
 @dataclass

@@ -10,7 +10,7 @@ from pathlib import Path
 from musictx.cli.help import default_text
 from musictx.commands import COMMANDS, groups, presets
 from musictx.config import SCHEMES, Limits, checks
-from musictx.config.trainer import LIGHTNING_FLAGS, NOT_OFFERED
+from musictx.config.trainer import LIGHTNING_FLAGS
 
 #: An option of at least this many commands, with the same default and text, is listed once.
 SHARED = 3
@@ -54,8 +54,6 @@ def commands() -> str:
         ("flag", "default"),
         [(f"`trainer.{n}`", f"`{_plain(v)}`") for n, v in LIGHTNING_FLAGS.items()],
     )
-    lines += ["Not offered:", ""]
-    lines += _table(("flag", "because"), [(f"`{n}`", why) for n, why in NOT_OFFERED.items()])
     return "\n".join(lines)
 
 
