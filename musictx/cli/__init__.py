@@ -6,33 +6,23 @@ Hydra is imported only for ``train``, torch only when a command runs.
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import gc
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from musictx import __version__, registry
 from musictx.cli.streams import ignore_output_errors
-from musictx.commands import COMMANDS, groups, options_of, unknown_command
+from musictx.commands import COMMANDS, unknown_command
 from musictx.errors import UserError, memory_errors, shown
 from musictx.hydra_config import finetuning
 from musictx.hydra_config.run import train
-from musictx.options import make_config, parse, unknown_option
-
-#: The flags of train: flag -> its possible values, the default first. (): any value; None: none.
-FLAGS: dict[str, tuple[str, ...] | None] = {
-    "--cfg": ("job", "hydra", "all"),
-    "--config-dir": (),
-    "--config-name": (),
-    "--multirun": None,
-}
-SHORT = {"-c": "--cfg", "-cd": "--config-dir", "-cn": "--config-name", "-m": "--multirun"}
-#: The flags of the other commands, which do not use Hydra.
-OTHER_FLAGS: dict[str, tuple[str, ...] | None] = {"--cfg": ("job",), "--config-dir": ()}
+from musictx.options import make_config, parse
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -113,48 +103,25 @@ def _run(command: str, config: Any) -> Any:
             gc.unfreeze()
 
 
+class _FlagParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(message.removeprefix("argument "))
+
+
 def _split_flags(command: str, arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Return {flag: value}, with "" for a flag without a value, and the other ``arguments``."""
-    flags, option_arguments, remaining = dict[str, str](), list[str](), list(arguments)
-    allowed = FLAGS if command == "train" else OTHER_FLAGS
-    while remaining:
-        argument = remaining.pop(0)
-        name, equals, value = argument.partition("=")
-        name = SHORT.get(name, name)
-        if not argument.startswith("-"):
-            option_arguments.append(argument)
-        elif name not in FLAGS:
-            raise UserError(_unknown_flag(command, argument, remaining, allowed))
-        elif name not in allowed:
-            hint = "; samples=N writes several pieces" if "samples" in options_of(command) else ""
-            raise UserError(f"{name}: only musictx train has this flag{hint}")
-        elif (choices := allowed[name]) is None:
-            flags[name] = ""
-        else:
-            if not equals and remaining and (not choices or remaining[0] in choices):
-                value = remaining.pop(0)
-            flags[name] = value or "".join(choices[:1])
-            if not flags[name] or (choices and value not in ("", *choices)):
-                expected = f"one of {', '.join(choices)}" if choices else "a value"
-                raise UserError(f"{name}={value}: expected {expected}")
-    return flags, option_arguments
-
-
-def _unknown_flag(
-    command: str, flag: str, following: Sequence[str], allowed: Collection[str]
-) -> str:
-    """Return the error message for a ``flag`` that is not among the ``allowed``. ``following`` are
-    the arguments after it: for ``--seconds 8`` the message suggests seconds=8."""
-    name, equals, value = flag.lstrip("-").partition("=")
-    name = name.replace("-", "_")
-    names = [*options_of(command), *groups(command), "model"]
-    if name in names:
-        if not equals:
-            value = next((a for a in following[:1] if not a.startswith("-")), "VALUE")
-        return f"{flag}: options are written name=value; write {name}={value}"
-    if flag.startswith("--") and len(name) > 1:
-        return unknown_option(command, name)
-    return (
-        f"{flag}: no such flag; options are written name=value, musictx {command} --help lists "
-        f"them; the flags are --help, {', '.join(allowed)}"
-    )
+    parser, is_train = _FlagParser(add_help=False, allow_abbrev=False), command == "train"
+    parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all") if is_train else ("job",))
+    parser.add_argument("--config-dir", "-cd")
+    if is_train:  # flags of Hydra's
+        parser.add_argument("--config-name", "-cn")
+        parser.add_argument("--multirun", "-m", action="store_const", const="")
+    flags, words = parser.parse_known_args(arguments)
+    for word in words:
+        if word.startswith("-"):
+            raise UserError(
+                f"{word}: no such flag of musictx {command}; options are written name=value, "
+                f"musictx {command} --help lists them"
+            )
+    given = {name: value for name, value in vars(flags).items() if value is not None}
+    return {f"--{name.replace('_', '-')}": value for name, value in given.items()}, words

@@ -86,7 +86,7 @@ def test_the_installed_wheel_composes_and_finds_its_configuration(installed, tmp
     def printed(*words):
         return subprocess.check_output(words, cwd=tmp_path, text=True, env=environment)
 
-    words = ["train", "--cfg", "model=tiny", "trainer=laptop", "corpus=bach"]
+    words = ["train", "--cfg", "job", "model=tiny", "trainer=laptop", "corpus=bach"]
     assert "name: bach" in printed(installed, *words)
     where = "import musictx.commands as c; print(c.__file__); print(c.conf_dir())"
     for line in printed(installed.parent / "python", "-c", where).splitlines():
