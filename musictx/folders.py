@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -32,11 +31,10 @@ def walk(root: str | Path, suffixes: tuple[str, ...]) -> Iterator[FileEntry]:
     sorted by name, one folder at a time.
 
     Folders that cannot be listed are skipped. So are names that begin with a dot: on some disks
-    macOS adds a ``._x.mid``, which is not MIDI, to x.mid. A link to a folder is followed unless the
-    folder is in ``root``, so that each folder is listed once, by its path without links if
-    possible.
+    macOS adds a ``._x.mid``, which is not MIDI, to x.mid. Links to folders are followed, but each
+    folder is listed once, under the first of its names.
     """
-    return _walk_subfolder(root, "", suffixes, {os.path.realpath(root)}, in_link=False)
+    return walk_several({Path(root): ""}, suffixes)
 
 
 def walk_several(roots: Mapping[Path, str], suffixes: tuple[str, ...]) -> Iterator[FileEntry]:
@@ -45,62 +43,34 @@ def walk_several(roots: Mapping[Path, str], suffixes: tuple[str, ...]) -> Iterat
     outermost = outermost_folders(roots)
     listed = set(outermost)
     for root in outermost.values():
-        for file in _walk_subfolder(root, "", suffixes, listed, in_link=False):
-            yield file._replace(name=roots[root] + file.name)
+        yield from _walk_subfolder(str(root), roots[root], suffixes, listed)
 
 
 def outermost_folders(folders: Iterable[Path]) -> dict[str, Path]:
     """Return the ``folders`` that are not within others, without duplicates: real path -> path."""
     by_path = {os.path.realpath(folder): folder for folder in folders}
-    return {path: folder for path, folder in by_path.items() if not _is_below(path, by_path)}
+    inner = [path for path in by_path if any(str(p) in by_path for p in Path(path).parents)]
+    return {path: folder for path, folder in by_path.items() if path not in inner}
 
 
 def _walk_subfolder(
-    root: str | Path, subfolder: str, suffixes: tuple[str, ...], listed: set[str], in_link: bool
+    folder: str, prefix: str, suffixes: tuple[str, ...], listed: set[str]
 ) -> Iterator[FileEntry]:
-    """Yield the files in ``subfolder`` of ``root``.
-
-    listed   the real paths of the roots and of folders reached through links, which are added
-    in_link  whether ``subfolder`` was reached through a link
-    """
+    """Yield the files in ``folder``, whose names begin with ``prefix``. Folders are added to
+    ``listed``, the real paths of those that are not listed again."""
     try:
-        with os.scandir(os.path.join(root, subfolder)) as iterator:
-            entries = [entry for entry in iterator if not entry.name.startswith(".")]
+        paths = {name: os.path.join(folder, name) for name in os.listdir(folder)}
     except OSError:
         return
     # With a "/" a folder is sorted like the names of its files: after "a.mid", before "a0.mid"
-    by_name = {entry.name + ("/" if _is_folder(entry) else ""): entry for entry in entries}
-    for name, entry in sorted(by_name.items()):
-        is_link = entry.is_symlink()
+    by_name = {name + "/" * os.path.isdir(path): path for name, path in paths.items()}
+    for name, path in sorted(by_name.items()):
+        if name.startswith("."):
+            continue
         if name.endswith("/"):
-            if in_link or is_link:
-                target = os.path.realpath(entry.path)
-                if target in listed or (is_link and _is_below(target, listed)):
-                    continue
+            if (target := os.path.realpath(path)) not in listed:
                 listed.add(target)
-            path = subfolder + name
-            yield from _walk_subfolder(root, path, suffixes, listed, in_link or is_link)
-        elif name.lower().endswith(suffixes):
-            try:
-                status = entry.stat()
-            except OSError:
-                continue
-            if stat.S_ISREG(status.st_mode):
-                yield FileEntry(subfolder + name, entry.path, status.st_size, status.st_mtime_ns)
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether this is a folder or a link to a folder."""
-    # DirEntry.is_dir() raises OSError for a link that cannot be followed, os.path.isdir does not.
-    return os.path.isdir(entry.path) if entry.is_symlink() else entry.is_dir(follow_symlinks=False)
-
-
-def _is_below(folder: str, parents: Collection[str]) -> bool:
-    """Whether ``folder`` is in one of ``parents`` without a hidden folder between them. All are
-    real paths."""
-    path = Path(folder)
-    while not path.name.startswith(".") and path != path.parent:
-        path = path.parent
-        if str(path) in parents:
-            return True
-    return False
+                yield from _walk_subfolder(path, prefix + name, suffixes, listed)
+        elif name.lower().endswith(suffixes) and os.path.isfile(path):
+            status = os.stat(path)
+            yield FileEntry(prefix + name, path, status.st_size, status.st_mtime_ns)
