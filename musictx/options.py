@@ -22,7 +22,7 @@ from typing import Any
 from musictx import shipped
 from musictx.commands import COMMANDS, free_form, groups, options_of, preset
 from musictx.config import checks
-from musictx.config.values import convert, expand_home, parse_brackets, types_of
+from musictx.config.values import convert, parse_brackets, types_of
 from musictx.errors import ConfigError, shown
 from musictx.files import check_writable
 
@@ -80,16 +80,16 @@ def make_config(
 def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
     """Return the ``words`` of a command line as {name: value}, for :func:`make_config`.
 
-    Each word is ``name=value`` or the name of a file or folder; :class:`ConfigError` is raised for
-    any other. A value is text, which may be in quotes, or ``None`` for ``null`` without quotes; for
-    an entry of a free-form option it is a YAML value, for file names a list.
+    Each word is ``name=value`` or, without "=", the name of a file or folder. A value is text,
+    which may be in quotes, or ``None`` for ``null`` without quotes; for an entry of a free-form
+    option it is a YAML value, for file names a list.
     """
     options: dict[str, Any] = {}
     files: list[str] = []
     free, positional = free_form(command), COMMANDS[command].positional
     for word in words:
         name, equals, text = word.partition("=")
-        if positional and is_file(command, word):
+        if positional and not equals:
             files.append(word)
             continue
         if not equals:
@@ -121,16 +121,6 @@ def refuse_duplicate(positional: str, files: Sequence[str], words: Sequence[str]
         raise ConfigError(f"{shown(files[0])} {shown(settings[0])}: expected one of the two")
 
 
-def is_file(command: str, word: str, more: Collection[str] = ()) -> bool:
-    """Whether a word of a command line names a file or folder, and not an option of ``command`` or
-    one of the options ``more``. A word with "=" is a file only if it exists."""
-    name, equals, _ = word.partition("=")
-    name = full_name(command, name.lstrip("+~"))  # prefixes of Hydra
-    names = [*options_of(command), *groups(command), *more]
-    is_option = bool(equals) and is_option_or_part(name, names)
-    return not is_option and (not equals or os.path.exists(expand_home(word)))
-
-
 def words(command: str, config: Any) -> list[str]:
     """Return the words after ``musictx COMMAND`` that result in ``config``: one for each value that
     is not the default. This is the inverse of :func:`parse` and :func:`make_config`."""
@@ -142,7 +132,7 @@ def words(command: str, config: Any) -> list[str]:
             field
         ):  # the parts are among the fields
             continue
-        if name == COMMANDS[command].positional:
+        if name == COMMANDS[command].positional and "=" not in str(value):
             files = value if isinstance(value, list) else [value]
             continue
         short = name.removeprefix("sampling.")

@@ -23,7 +23,6 @@ from musictx.options import (
     QUOTED,
     check_path,
     full_name,
-    is_file,
     is_option_or_part,
     refuse_duplicate,
     unknown_option,
@@ -42,8 +41,7 @@ def normalise(
     # These are checked after composing: they depend on the user's own classes, or have parts.
     unchecked = [*free_form("train"), "optim", *(f"trainer.{flag}" for flag in LIGHTNING_FLAGS)]
     unchecked += [name for name, field in options.items() if checks.has_parts(field)]
-    more = [*presets, *unchecked, "hydra"]
-    files = [a for a in arguments if is_file("train", a, more) and not _adds_or_removes(a)]
+    files = [a for a in arguments if "=" not in a and not _adds_or_removes(a)]
     assignments = [argument for argument in arguments if argument not in files]
     has_search_path = any(a.lstrip("+").startswith("hydra.searchpath=") for a in assignments)
     overrides = []
