@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import inspect
 import os
 import re
@@ -20,8 +21,6 @@ BOOLEANS |= dict.fromkeys(("false", "no", "off", "0", "n"), False)
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 #: The largest absolute value of a number, unless the bound ``high`` of its option is larger.
 MAX_NUMBER = 1_000_000_000
-#: Bytes of a file name that are reserved for a temporary prefix and the number of the sample.
-RESERVED_BYTES = 40
 
 
 class Bounds(NamedTuple):
@@ -119,9 +118,9 @@ def _as_text(metadata: Mapping[str, Any], value: Any) -> str:
     if not all(isinstance(e, str | int | float) and type(e) is not bool for e in elements):
         raise ValueError
     text = ",".join(map(str, elements))  # str raises ValueError for a number of too many digits
-    if not text or (path and not is_valid_path(text, RESERVED_BYTES if path == "out" else 0)):
+    text = os.path.expanduser(text) if path else text
+    if not text or (path and not is_valid_path(text)):
         raise ValueError
-    text = expand_home(text) if path else text
     if metadata["choices"] and text not in metadata["choices"]:
         raise ValueError
     if metadata["pattern"] and not re.fullmatch(metadata["pattern"][0], text):
@@ -129,23 +128,18 @@ def _as_text(metadata: Mapping[str, Any], value: Any) -> str:
     return text
 
 
-def is_valid_path(path: Any, reserved: int = 0) -> bool:
-    """Whether a file or folder can have this ``path``. Each of its names, and the whole path, must
-    be at least ``reserved`` bytes shorter than the system allows."""
-    try:
-        longest = max((len(os.fsencode(name)) for name in Path(path).parts), default=0)
-        size = len(os.fsencode(path))
-    except (TypeError, ValueError):  # not a path, or not encodable
+def is_valid_path(path: str | Path) -> bool:
+    """Whether a file or folder can have this ``path``: it is neither too long nor has a null
+    character, nor a ``~`` that stands for no home folder."""
+    if str(path).startswith("~"):
         return False
-    return "\0" not in str(path) and longest + reserved <= 255 and size + reserved < 4096
-
-
-def expand_home(path: str) -> str:
-    """Replace ``~`` at the beginning of ``path`` by the user's home folder. The file name
-    ~song.mid, which has another meaning of ``~``, becomes an absolute path, so that it is not
-    expanded later."""
-    expanded = os.path.expanduser(path)
-    return os.path.abspath(expanded) if expanded.startswith("~") else expanded
+    try:
+        os.lstat(path)
+    except ValueError:
+        return False
+    except OSError as error:
+        return error.errno != errno.ENAMETOOLONG
+    return True
 
 
 def parse_brackets(value: Any) -> Any:

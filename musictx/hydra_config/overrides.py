@@ -17,7 +17,7 @@ from pathlib import Path
 from musictx.commands import free_form, groups, options_of
 from musictx.config import checks
 from musictx.config.trainer import LIGHTNING_FLAGS
-from musictx.config.values import convert, expand_home, types_of
+from musictx.config.values import convert, types_of
 from musictx.errors import ConfigError, shown
 from musictx.options import (
     QUOTED,
@@ -98,7 +98,7 @@ def normalise(
 def _adds_or_removes(argument: str) -> bool:
     """Whether ``argument`` adds an option to Hydra's configuration ("+") or removes one ("~"), and
     is not a file whose name begins with such a sign."""
-    is_path = argument.startswith("~/") or os.path.exists(expand_home(argument))
+    is_path = argument.startswith("~/") or os.path.exists(os.path.expanduser(argument))
     return argument.startswith(("+", "~")) and not is_path
 
 
@@ -109,7 +109,7 @@ def _hydra_option(assignment: str, name: str, value: str, sweep: bool) -> str:
         raise ConfigError(f"{name}={value}: only affects a sweep; add -m")
     if name == "hydra.run.dir" and value.strip("'\"") != ".":
         raise ConfigError(f"{name}={value}: expected . (the current folder); out= names the run")
-    return f"{name}={quote(expand_home(value))}" if name == "hydra.sweep.dir" else assignment
+    return f"{name}={quote(os.path.expanduser(value))}" if name == "hydra.sweep.dir" else assignment
 
 
 def _values(name: str, field: dataclasses.Field, text: str, sweep: bool) -> str:

@@ -20,7 +20,6 @@ from musictx.apps.results import Result, describe_new_notes, fresh_seed, suits_b
 from musictx.commands import COMMANDS
 from musictx.config.composing import MOST_AT_ONCE
 from musictx.config.limits import Limits, ServerLimits
-from musictx.config.values import expand_home
 from musictx.data.workers import run_isolated
 from musictx.errors import UserError, shown
 from musictx.mcp.places import ENDINGS, Places
@@ -87,7 +86,7 @@ def _absolute(option: str, value: Any, places: Places) -> Any:
     if isinstance(value, list):
         return [places.input_path(option, _text(option, file)) for file in value]
     text = _text(option, value)
-    path = expand_home(text)
+    path = os.path.expanduser(text)
     # ``chords`` may be a chart itself, such as "| C | F |", which may be too long for a path.
     if option == "chords" and Path(path).suffix.lower() not in ENDINGS[option]:
         return places.input_path(option, text) if os.path.isfile(path) else text

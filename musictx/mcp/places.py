@@ -11,7 +11,7 @@ from pathlib import Path
 from musictx import files, formats, shipped
 from musictx.config.checks import require
 from musictx.config.limits import ServerLimits
-from musictx.config.values import RESERVED_BYTES, is_valid_path
+from musictx.config.values import is_valid_path
 from musictx.data.workers import run_isolated
 from musictx.errors import UserError, shown
 from musictx.formats import CHORD_SUFFIXES, SUFFIXES
@@ -60,7 +60,7 @@ class Places:
 
     def output_path(self, name: str) -> str:
         """Return the path of the result ``name`` in ``out``; ``UserError`` if it lies outside."""
-        require(is_valid_path(self.out / name, RESERVED_BYTES), "out", name, "a valid file name")
+        require(is_valid_path(self.out / name), "out", name, "a valid file name")
         path = (self.out / name).resolve()
         if not path.is_relative_to(self.out):
             raise UserError(f"out={name}: expected a path inside {self.out}")
