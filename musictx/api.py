@@ -21,7 +21,7 @@ from musictx.apps.results import fresh_seed, print_line, suits_bars
 from musictx.bundle import Bundle, load
 from musictx.config import GenerateConfig
 from musictx.errors import UserError, memory_errors, shown
-from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
+from musictx.formats import read
 from musictx.hydra_config import compose
 from musictx.notes import Score
 from musictx.options import make_config
@@ -234,21 +234,10 @@ def train(*words: str) -> Path:
     """
     from musictx.apps import train as training
 
-    trained = training.run(compose(check_words("train", words)))
+    trained = training.run(compose([*map(str, words)]))
     if trained.model is None:
         raise UserError("train: a fast_dev_run saves no model; leave trainer.fast_dev_run out")
     return trained.model
-
-
-def check_words(command: str, words: Sequence[Any]) -> Sequence[str]:
-    """Return ``words``. Raises :class:`UserError` if one of them is not a string."""
-    for word in words:
-        if not isinstance(word, str):
-            raise UserError(
-                f"{command}: {word!r} is not an option; write it as on the command line, such as "
-                f'musictx.{command}("seed=1")'
-            )
-    return words
 
 
 def load_model(model: Any, *, tokenizer: str | None = None, in_bars: bool = False) -> Bundle:
@@ -258,11 +247,6 @@ def load_model(model: Any, *, tokenizer: str | None = None, in_bars: bool = Fals
         return model
     if model is None:
         model = shipped.find_latest(tokenizer=tokenizer, in_bars=in_bars)
-    if shown(model).lower().endswith(SUFFIXES + CHORD_SUFFIXES):
-        raise UserError(
-            f"model={shown(model)}: expected a model, not music; "
-            f"musictx.generate(primer={shown(repr(str(model)))}) continues a file"
-        )
     return load(model)
 
 

@@ -87,7 +87,7 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     files: list[str] = []
     free, positional = free_form(command), COMMANDS[command].positional
-    for word in words:
+    for word in map(str, words):
         name, equals, text = word.partition("=")
         if positional and not equals:
             files.append(word)

@@ -82,8 +82,6 @@ def locate(folder: str | Path) -> Path:
     elif name in included and not (is_model(folder) or is_model(folder / "model")):
         folder = included[name]  # a folder of music may have this name, too
     elif not os.path.isdir(folder):
-        if is_model(folder.parent / "model"):  # such as a checkpoint
-            raise UserError(f"{shown(folder)}: expected a run folder; give {shown(folder.parent)}")
         raise UserError(
             f"{shown(folder)}: no such model folder ({MODEL_FOLDER_HELP}), nor an included model "
             f"({', '.join(included) or 'none'})"

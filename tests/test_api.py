@@ -125,7 +125,7 @@ def test_a_wrong_argument_is_one_sentence_that_names_it(function, name, calls):
         assert caught.value.status == 2
 
 
-def test_other_mistakes_are_one_sentence(calls, tmp_path, monkeypatch):
+def test_other_mistakes_are_one_sentence(calls, monkeypatch):
     for wrong in (10**400, {"a": 5}, 5j, b"5", object()):
         for call in (musictx.read, musictx.to_bytes, partial(musictx.write, path="x.mid")):
             with pytest.raises(UserError):
@@ -135,14 +135,13 @@ def test_other_mistakes_are_one_sentence(calls, tmp_path, monkeypatch):
             with pytest.raises(UserError):
                 write(PRIMER, Path(name))
     deep = reduce(lambda inner, _: [inner], range(100_000), [])  # Python itself cannot show it
-    piano, path = calls["generate"].args[0], musictx.write(PRIMER, tmp_path / "x.mid")
+    piano = calls["generate"].args[0]
     for call, begins in (
-        (partial(musictx.generate, "song.mid"), "model=.*primer="),
-        (partial(musictx.generate, path), "model=.*primer="),
+        (partial(musictx.generate, "song.mid"), "song.mid: no such model folder"),
         (partial(musictx.infill, PRIMER, begin=deep, end=1), "begin="),
         (partial(musictx.infill, PRIMER), "begin: missing"),
         (partial(musictx.render, PRIMER, "r.mp3"), "path=r.mp3: "),
-        (partial(musictx.evaluate, 3), "evaluate"),
+        (partial(musictx.evaluate, 3), "3: expected name=value"),
         (partial(musictx.evaluate, model=piano), "model=Bundle"),
         (partial(musictx.harmonise, PRIMER, piano), "model="),
         (partial(musictx.generate, "chorale", primer=PRIMER), "primer: this is one voice"),

@@ -9,7 +9,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from musictx.api import check_words
 from musictx.bundle import load
 from musictx.config import CorpusConfig
 from musictx.config.checks import require
@@ -39,7 +38,7 @@ def evaluate(*words: str, **options: Any) -> Evaluation:
 
         musictx.evaluate("model=piano", "corpus.path=~/midi", split="test").nats_per_token
     """
-    return run(make_config("evaluate", parse("evaluate", check_words("evaluate", words)) | options))
+    return run(make_config("evaluate", parse("evaluate", words) | options))
 
 
 def run(config: EvaluateConfig) -> Evaluation:

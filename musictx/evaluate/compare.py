@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from musictx import registry
-from musictx.api import check_words
 from musictx.bundle import Bundle, load
 from musictx.data.shards import Shards, is_shards
 from musictx.errors import UserError, memory_errors
@@ -148,7 +147,7 @@ def compare(*words: str, **options: Any) -> Comparison:
 
         musictx.compare("samples=generated", against="~/midi")
     """
-    return run(make_config("compare", parse("compare", check_words("compare", words)) | options))
+    return run(make_config("compare", parse("compare", words) | options))
 
 
 def run(config: CompareConfig) -> Comparison:
