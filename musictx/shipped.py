@@ -22,8 +22,6 @@ DEFAULT = "piano"
 SONG_MODEL = "song"
 #: Models whose weights and generated music are under CC BY-NC-SA 4.0.
 NON_COMMERCIAL = ("piano",)
-#: The examples that are openings to continue; the others are melodies.
-OPENINGS = ("mozart_k545",)
 
 
 def is_model(folder: Path) -> bool:
@@ -59,11 +57,6 @@ def examples() -> dict[str, Path]:
     hand: the Ode to Joy from Beethoven, Symphony No. 9 (1824); three French songs of the 18th
     century; Mozart, Sonata K. 545 (1788), bars 1 to 4, with slightly free timing."""
     return {p.stem: p for p in sorted((_HERE / "examples").glob("*.mid"))}
-
-
-def melodies() -> dict[str, Path]:
-    """Return the examples that are melodies to harmonise."""
-    return {name: path for name, path in examples().items() if name not in OPENINGS}
 
 
 def locate(folder: str | Path) -> Path:

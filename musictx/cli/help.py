@@ -70,8 +70,11 @@ def command_help(command: str, rare: bool = False, position: str = "huang") -> s
         group = name.rpartition(".")[0] if rare else ""
         row = (name, f"{field.metadata['help']} [{default_text(field)}]")
         sections.setdefault(group or "options", []).append(row)
-    if included := _included(options):
-        sections["comes with musictx"] = included
+    included = {"models": shipped.models(), "examples": shipped.examples()}
+    kinds = {field.metadata["path"] for _, field in options} & included.keys()
+    if kinds:
+        rows = [(kind, ", ".join(included[kind])) for kind in sorted(kinds)]
+        sections["comes with musictx"] = rows
     flags = TRAIN_FLAGS if command == "train" else OTHER_FLAGS
     hidden = len(options) - len(selected)
     count = f" ({hidden} more)" if hidden else ""
@@ -103,18 +106,6 @@ def _options(command: str, position: str) -> list[tuple[str, dataclasses.Field]]
     return [(checks.cli_name(name, field), field) for name, field in options]
 
 
-def _included(options: list[tuple[str, dataclasses.Field]]) -> list[tuple[str, str]]:
-    """Return (kind, names) of the models, melodies and openings that come with musictx and are
-    values of ``options``."""
-    option_of = {field.metadata["path"]: name for name, field in options}
-    included = {"models": sorted(shipped.models())} if "models" in option_of else {}
-    if option_of.get("examples") == "melody":
-        included["melodies"] = sorted(shipped.melodies())
-    elif "examples" in option_of:
-        included["openings"] = list(shipped.OPENINGS)
-    return [(kind, ", ".join(names)) for kind, names in included.items() if names]
-
-
 def default_text(field: dataclasses.Field) -> str:
     """Return the default of an option as the user would type it."""
     value = checks.default_of(field)
@@ -127,8 +118,8 @@ def _rows(rows: list[tuple[str, str]], name_width: int, width: int) -> list[str]
     """Return the lines of a table with two columns: names, and texts wrapped to ``width``."""
     lines = []
     for name, text in rows:
-        wrapped = textwrap.wrap(text, width - name_width - 2) or [""]
-        gap = "  " if len(name) >= name_width else ""
-        lines.append(f"  {name:{name_width}}{gap}{wrapped[0]}".rstrip())
-        lines += [" " * (name_width + 2) + line for line in wrapped[1:]]
+        indent = f"  {name:{name_width - 2}}  "
+        lines += textwrap.wrap(
+            text, width, initial_indent=indent, subsequent_indent=" " * (name_width + 2)
+        )
     return lines
