@@ -37,11 +37,10 @@ def fetch(name: str) -> Path:
     if match is None:
         raise UserError(f"{shown(name)}: expected hf:USER/NAME, or hf:USER/NAME@REVISION")
     repository, revision = match.groups()
-    hub, endpoint = _hub(name), os.environ.get("HF_ENDPOINT")
+    hub = _hub(name)
     try:
         if os.environ.get("HF_HUB_OFFLINE", "") in ("", "0"):
-            api = hub.HfApi(endpoint=endpoint)
-            info = api.model_info(repository, revision=revision, files_metadata=True)
+            info = hub.HfApi().model_info(repository, revision=revision, files_metadata=True)
             revision = info.sha
             sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
             if absent := missing_files(sizes):
@@ -50,9 +49,7 @@ def fetch(name: str) -> Path:
             if total > MOST_MB * 10**6:
                 raise UserError(f"{name}: {total / 1e6:,.0f} MB, more than the {MOST_MB:,} allowed")
         return Path(
-            hub.snapshot_download(
-                repository, revision=revision, endpoint=endpoint, allow_patterns=list(MODEL_FILES)
-            )
+            hub.snapshot_download(repository, revision=revision, allow_patterns=list(MODEL_FILES))
         )
     except UserError:
         raise
@@ -80,9 +77,7 @@ def write_page(folder: Path, card: Mapping[str, Any]) -> None:
 def push(folder: Path, repository: str, *, private: bool) -> str:
     """Upload a model folder and its page to the model ``repository`` (USER/NAME), which is created
     if necessary. Return its URL. Raises ``UserError`` if the upload fails."""
-    if _NAME.fullmatch(f"hf:{repository}") is None or "@" in repository:
-        raise UserError(f"{shown(repository)}: expected USER/NAME")
-    api = _hub(repository).HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
+    api = _hub(repository).HfApi()
     try:
         address = api.create_repo(repository, private=private, exist_ok=True)
         api.upload_folder(

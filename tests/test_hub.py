@@ -38,7 +38,7 @@ def server(monkeypatch, tmp_path):
         for name in allow_patterns:
             shutil.copy(folder_path / name, hub.folder / repo_id)
 
-    def snapshot_download(name, *, revision, endpoint, allow_patterns):
+    def snapshot_download(name, *, revision, allow_patterns):
         hub.downloaded.append(revision)
         cache = tmp_path / "cache" / name
         cache.mkdir(parents=True, exist_ok=True)
