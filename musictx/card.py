@@ -81,19 +81,8 @@ def card_text(config: Mapping[str, Any], tokenizer: Mapping[str, Any], model: nn
         "    musictx generate model.path=THIS_FOLDER primer=SONG.mid render=true",
         "",
     ]
-    if command := card.pop("command", None):
-        lines += ["## Command it was made by", "", f"    {command}", ""]
-    headings = {
-        "corpus": "What it was trained on",
-        "training": "Training",
-        "numbers": "Numbers",
-        "licence": "Licence and remarks",
-    }
-    for key in [k for k in headings if k in card] + [k for k in card if k not in headings]:
-        heading = headings.get(key, key.replace("_", " ").capitalize())
-        lines += [f"## {heading}", "", *_as_lines(card[key]), ""]
-    lines += ["## Model", "", *_as_lines(config["model"]), ""]
-    lines += ["## Tokenizer", "", *_as_lines(tokenizer), ""]
+    for key, value in {**card, "model": config["model"], "tokenizer": tokenizer}.items():
+        lines += [f"## {key.replace('_', ' ').capitalize()}", "", *_as_lines(value), ""]
     return "\n".join(lines)
 
 
