@@ -185,8 +185,8 @@ def atomic_folder(
     replaces ``folder``.
 
     An old ``folder`` is deleted only after the new one is in its place. If the block raises an
-    exception, the hidden folder and new parents are removed and an old folder stays. Hidden folders
-    that a killed process left behind are removed. Raises ``UserError`` if ``folder`` is a file, or
+    exception, the hidden folder is removed and an old folder stays. Hidden folders that a killed
+    process left behind are removed. Raises ``UserError`` if ``folder`` is a file, or
     if it is not empty and ``may_replace(folder)`` is false, and :class:`WriteError` if it cannot be
     written.
     """
@@ -203,7 +203,6 @@ def atomic_folder(
         with suppress(OSError), FileLock(old_partial / ".lock", timeout=0):  # fails if it is in use
             shutil.rmtree(old_partial, ignore_errors=True)
     partial = _hidden(folder)
-    new_parents = [parent for parent in folder.parents if not parent.exists()]
     lock = FileLock(partial / ".lock", timeout=0)  # the system releases it if the process ends
     try:
         partial.mkdir(parents=True)
@@ -218,9 +217,6 @@ def atomic_folder(
     finally:
         lock.release()
         shutil.rmtree(partial, ignore_errors=True)
-        for parent in new_parents:
-            with suppress(OSError):  # not empty: it contains the new folder
-                parent.rmdir()
 
 
 def _swap(new: Path, folder: Path) -> None:
