@@ -102,7 +102,7 @@ def test_a_stopped_run_leaves_nothing_and_old_shards_as_they_were(corpus, tmp_pa
     assert (first.up_to_date, second.up_to_date) == (False, True)
     assert second[1:-1] == first[1:-1]
     formats.write(song(200), corpus / "new.mid")
-    for out in (tmp_path / "old", tmp_path / "new" / "out"):
+    for out in (tmp_path / "old", tmp_path / "new"):
         with monkeypatch.context() as patch:
             interrupt_after(patch, 20)
             with pytest.raises(KeyboardInterrupt):
