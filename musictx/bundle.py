@@ -188,15 +188,14 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     config = read_config(folder)
     tokenizer = _read_tokenizer(folder / "tokenizer.json", config)
     weights = folder / "model.safetensors"
-    stored = untrusted.read_header(weights)
+    shapes = untrusted.read_shapes(weights)
     arguments = config["model"]
     with untrusted.errors_about(folder / "config.json"):
         untrusted.check_arguments(arguments, tokenizer)
         options = NetworkConfig(**arguments).user_options()
         if options["attention"] != "reference":  # others may be unavailable on this machine
             options["attention"] = "auto"
-        model = untrusted.build(complete_arguments(options, tokenizer), stored)
-    untrusted.check_tensors(untrusted.unique_tensors(model), stored, weights)
+        model = untrusted.build(complete_arguments(options, tokenizer), shapes)
     _load_weights(model, weights)
     model = model.to(device=torch_device, dtype=torch.float32).eval().requires_grad_(False)
     return Bundle(model=model, tokenizer=tokenizer, card=config["card"], folder=folder)
@@ -256,13 +255,27 @@ def _read_tokenizer(path: Path, config: Mapping[str, Any]) -> Tokenizer:
 
 
 def _load_weights(model: nn.Module, path: Path) -> None:
-    """Copy the weights of a file into ``model``; their names and shapes have been checked."""
-    try:
+    """Copy the weights of a file into ``model``. Raises ``UserError`` unless they have the names,
+    shapes and kinds of numbers of the model's, and are finite."""
+    with untrusted.errors_about(path):
         stored = rounding.dequantise_matrices(load_file(path))
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{path}: cannot be read as safetensors: {error}") from None
-    for name, tensor in untrusted.unique_tensors(model).items():
+    expected = untrusted.unique_tensors(model)
+    for name in sorted(expected.keys() | stored.keys()):
+        ours, theirs = (_description(tensors.get(name)) for tensors in (expected, stored))
+        if ours != theirs:
+            raise UserError(
+                f"{path}: the weights do not fit the model: {name} is {theirs} where the model has "
+                f"{ours}"
+            )
+        tensor = expected[name]
         if not torch.isfinite(stored[name].to(tensor.dtype)).all():
             raise UserError(f"{path}: {name} has numbers that are not finite (NaN or infinity)")
         with torch.no_grad():
             tensor.copy_(stored[name])
+
+
+def _description(tensor: torch.Tensor | None) -> str:
+    """Return what must be the same in a stored tensor: its shape, and whether it has floats."""
+    if tensor is None:
+        return "missing"
+    return f"{tuple(tensor.shape)} {'floats' if tensor.is_floating_point() else 'integers'}"

@@ -11,12 +11,12 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
@@ -29,7 +29,6 @@ from musictx.errors import UserError, reason, shown
 from musictx.files import largest
 from musictx.model.config import NetworkConfig
 from musictx.model.features import complete_features, user_options
-from musictx.model.rounding import SCALES
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -43,16 +42,6 @@ _LARGEST = 2**20
 _LEAST_PER_TENSOR = 1000
 #: How many numbers a network may have in tables that are not stored.
 _MOST_IN_TABLES = 10**7
-#: The names in safetensors of the dtypes that are read: of weights, which may also be I8 with a
-#: tensor of scales, and of tensors that are not floats in the network.
-_FLOAT_DTYPES, _OTHER_DTYPES = ("F32", "F16", "BF16", "F64"), ("I64", "I32", "BOOL")
-
-
-class Stored(NamedTuple):
-    """A tensor in a file of weights; ``dtype`` is its name in safetensors."""
-
-    shape: tuple[int, ...]
-    dtype: str
 
 
 def to_json_types(value: Any) -> Any:
@@ -103,8 +92,8 @@ def check_import(name: Any, what: str) -> None:
         )
 
 
-def read_header(path: Path) -> dict[str, Stored]:
-    """Read the header of a file of weights: name of a tensor -> its shape and dtype."""
+def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Read the header of a file of weights: name of a tensor -> its shape."""
     if not path.is_file():  # a pipe would be read without end
         raise UserError(f"{path}: expected a file of weights")
     try:
@@ -112,8 +101,7 @@ def read_header(path: Path) -> dict[str, Stored]:
             names = file.keys()
             if len(names) > _MOST_TENSORS:
                 raise UserError(f"{path}: {len(names)} tensors, expected at most {_MOST_TENSORS}")
-            tensors = {name: file.get_slice(name) for name in names}
-            return {n: Stored(tuple(t.get_shape()), t.get_dtype()) for n, t in tensors.items()}
+            return {name: tuple(file.get_slice(name).get_shape()) for name in names}
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path}: cannot be read as safetensors: {error}") from None
 
@@ -179,33 +167,12 @@ class _AllocationLimit(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-def build(arguments: Mapping[str, Any], stored: Mapping[str, Stored]) -> MusicTransformer:
+def build(arguments: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> MusicTransformer:
     """Build the network with random weights. Raises ``ValueError`` before it would take much more
-    memory than the ``stored`` weights."""
-    numbers = sum(math.prod(tensor.shape) for tensor in stored.values())
-    with _AllocationLimit(2 * (numbers + _LEAST_PER_TENSOR * len(stored)) + _MOST_IN_TABLES):
+    memory than stored weights of these ``shapes``."""
+    numbers = sum(map(math.prod, shapes.values()))
+    with _AllocationLimit(2 * (numbers + _LEAST_PER_TENSOR * len(shapes)) + _MOST_IN_TABLES):
         return MusicTransformer(**arguments)
-
-
-def check_tensors(expected: Mapping[str, Tensor], stored: Mapping[str, Stored], path: Path) -> None:
-    """Raise ``UserError`` unless the ``stored`` tensors have the names and shapes of the
-    ``expected`` tensors and a dtype that can be read."""
-    shapes = {name: tensor.shape for name, tensor in stored.items()}
-    for name, (shape, dtype) in stored.items():
-        scales = stored.get(name + SCALES)
-        is_float = name not in expected or expected[name].is_floating_point()
-        if dtype == "I8" and len(shape) > 1 and scales and scales.shape == shape[:-1]:
-            shapes.pop(name + SCALES, None)
-        elif dtype not in (_FLOAT_DTYPES if is_float else _OTHER_DTYPES):
-            raise UserError(f"{path}: {name} has {dtype}, expected floats, or I8 with scales")
-    for name in sorted(expected.keys() | shapes.keys()):
-        stored_shape = shapes.get(name)
-        expected_shape = tuple(expected[name].shape) if name in expected else None
-        if stored_shape != expected_shape:
-            raise UserError(
-                f"{path}: the weights do not fit the model: {name} is {stored_shape or 'missing'} "
-                f"where the model has {expected_shape or 'none'}"
-            )
 
 
 def unique_tensors(model: nn.Module) -> dict[str, Tensor]:

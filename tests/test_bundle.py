@@ -276,10 +276,11 @@ def test_weights_load_strictly(folder, dtype):
     whole = load_file(path)
     broken = whole[name].clone()
     broken.view(-1)[0] = float("nan")
+    integers = [broken.char(), broken.int()] * (dtype == "float32")
     for stored, word in (
         ({key: tensor for key, tensor in whole.items() if key != name}, name),
         (whole | {"extra": torch.zeros(1)}, "extra"),
-        *((whole | {name: t}, name) for t in (broken, broken[:1], broken.char(), broken.int())),
+        *((whole | {name: t}, name) for t in (broken, broken[:1], *integers)),
         ({str(n): torch.zeros(1) for n in range(10_001)}, "tensors"),
     ):
         save_file(stored, path)
