@@ -13,28 +13,23 @@ from typing import Any
 
 
 class _SafeStream:
-    """A text stream that is redirected to the null device when a write fails."""
+    """A text stream that is redirected to the null device when it cannot be written."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = io.StringIO() if stream is None else stream
 
-    def _call(self, method: str, *text: str) -> None:
-        try:
-            getattr(self._stream, method)(*text)
-        except OSError:
-            with suppress(OSError, ValueError), open(os.devnull, "w") as null:
-                os.dup2(null.fileno(), self._stream.fileno())
-
     def write(self, text: str) -> int:
-        try:
-            self._call("write", text)
-        except UnicodeEncodeError as error:  # such as a file name that the terminal cannot show
-            escaped = text.encode(error.encoding, "backslashreplace")
-            self._call("write", escaped.decode(error.encoding))
+        encoding = getattr(self._stream, "encoding", None) or "utf-8"
+        with suppress(OSError):  # flush will raise it again
+            self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         return len(text)
 
     def flush(self) -> None:
-        self._call("flush")
+        try:
+            self._stream.flush()
+        except OSError:
+            with suppress(OSError, ValueError), open(os.devnull, "w") as null:
+                os.dup2(null.fileno(), self._stream.fileno())
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
