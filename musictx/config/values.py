@@ -63,8 +63,6 @@ def convert(name: str, field: dataclasses.Field, value: Any, type_name: str = ""
     metadata, original = field.metadata, value
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
-    if isinstance(value, str) and value == "" and types != ["Any"]:
-        raise ConfigError(f"{name}=: the value is missing; expected {_expected(types, metadata)}")
     if any("[" in kind for kind in types):
         value = parse_brackets(value)
     if types[0].startswith("dict[") and isinstance(value, Mapping):
@@ -180,9 +178,8 @@ def _expected(types: list[str], metadata: Mapping[str, Any]) -> str:
         "float": f"a number{unit}, {bounds}",
         "str": metadata["pattern"][1] if metadata["pattern"] else text,
         "list[str]": "a list such as [a,b]",
-        "list[int]": f"a list such as [1,2], each a whole number, {bounds}",
-        "list[float]": f"a list such as [1,2], each a number, {bounds}",
     }
-    default = "{name: value, ...}" if types[0].startswith("dict") else "a list such as [1,2]"
+    is_dict = types[0].startswith("dict")
+    default = "{name: value, ...}" if is_dict else f"a list such as [1,2] of numbers, {bounds}"
     texts = [descriptions.get(kind, default) for kind in types if kind != "None"]
     return " or ".join([*texts, *([", ".join([*words, "any"])] if words else [])])
