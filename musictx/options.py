@@ -80,9 +80,9 @@ def make_config(
 def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
     """Return the ``words`` of a command line as {name: value}, for :func:`make_config`.
 
-    Each word is ``name=value`` or, without "=", the name of a file or folder. A value is text,
-    which may be in quotes, or ``None`` for ``null`` without quotes; for an entry of a free-form
-    option it is a YAML value, for file names a list.
+    Each word is ``name=value`` or, without "=", the name of a file or folder, which the same option
+    with "=" replaces. A value is text, which may be in quotes, or ``None`` for ``null`` without
+    quotes; for an entry of a free-form option it is a YAML value, for file names a list.
     """
     options: dict[str, Any] = {}
     files: list[str] = []
@@ -102,23 +102,7 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
             options[name] = _yaml(name, text)
         else:
             options[name] = None if text == "null" else QUOTED.sub(r"\2", text)
-    if not files:
-        return options
-    refuse_duplicate(positional, files, words)
-    if len(files) > 1 and "list[str]" not in types_of(options_of(command)[positional]):
-        raise ConfigError(
-            f"{shown(files[0])} {shown(files[1])}: expected one file; options are written "
-            "name=value"
-        )
-    return {positional: files} | options
-
-
-def refuse_duplicate(positional: str, files: Sequence[str], words: Sequence[str]) -> None:
-    """Raise :class:`ConfigError` if a command line sets the option ``positional`` twice: by a file
-    name and by ``positional=``."""
-    settings = [word for word in words if word.lstrip("+").startswith(f"{positional}=")]
-    if files and settings:
-        raise ConfigError(f"{shown(files[0])} {shown(settings[0])}: expected one of the two")
+    return {positional: files} | options if files else options
 
 
 def words(command: str, config: Any) -> list[str]:

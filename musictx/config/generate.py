@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from musictx.config.checks import DAY, MOST_SAMPLES, option
+from musictx.config.checks import DAY, option
 from musictx.config.composing import MOST_AT_ONCE, MelodyOptions, PrimerOptions, SteeringOptions
 
 #: The default length of a loop, bars.
@@ -84,8 +84,6 @@ class GenerateConfig(PrimerOptions, SteeringOptions):
 
     def check(self) -> None:
         super().check()
-        fits = self.samples * self.candidates <= MOST_SAMPLES
-        self.require("candidates", fits, f"at most {MOST_SAMPLES} versions of all samples together")
         self.require("loop", self.form is None or not self.loop, "false with form")
         if self.loop:
             self._refuse(("seconds", "tokens"), "loop; bars sets its length")

@@ -24,7 +24,6 @@ from musictx.options import (
     check_path,
     full_name,
     is_option_or_part,
-    refuse_duplicate,
     unknown_option,
 )
 
@@ -45,7 +44,6 @@ def normalise(
     assignments = [argument for argument in arguments if argument not in files]
     has_search_path = any(a.lstrip("+").startswith("hydra.searchpath=") for a in assignments)
     overrides = []
-    refuse_duplicate("corpus.path", files, assignments)
     if files:
         overrides.append(f"corpus.path={_value('corpus.path', options['corpus.path'], files)}")
     for assignment in assignments:
