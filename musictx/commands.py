@@ -263,16 +263,11 @@ def groups(command: str, folders: Iterable[Path] = ()) -> dict[str, list[str]]:
 
 @cache
 def options_of(command: str) -> dict[str, dataclasses.Field]:
-    """Return every option of ``command``, dotted name -> field. Those of all position schemes, and
-    the parts of other options such as ``limits.notes``, are included."""
+    """Return every option of ``command``, with those of all position schemes: dotted name -> field."""
     options = dict(checks.options(COMMANDS[command].config))
     for scheme in SCHEMES.values() if "position" in options else ():
         for field in dataclasses.fields(scheme):
             options.setdefault(f"position.{field.name}", field)
-    for name, option in [*options.items()]:
-        if checks.has_parts(option):
-            parts: Any = option.default_factory
-            options |= {f"{name}.{part}": field for part, field in checks.options(parts)}
     return options
 
 

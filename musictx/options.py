@@ -112,9 +112,7 @@ def words(command: str, config: Any) -> list[str]:
     files, options = [], []
     for name, field in fields.items():
         value = attrgetter(name)(config)
-        if value == attrgetter(name)(defaults) or checks.has_parts(
-            field
-        ):  # the parts are among the fields
+        if value == attrgetter(name)(defaults):
             continue
         if name == COMMANDS[command].positional and "=" not in str(value):
             files = value if isinstance(value, list) else [value]

@@ -70,7 +70,7 @@ def options(name: str, arguments: set[str]) -> dict[str, str]:
             types.setdefault(short_name, annotation(field))
         elif option == "model.path":
             types["model"] = annotation(field)
-    excluded = {*arguments, "begin", "limits"}
+    excluded = {*arguments, "begin"}
     if name not in ("evaluate", "compare"):
         excluded |= {"model", "seed", "device", "repeats", "out", "render", "primer", "file"}
     if name == "stream":

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from musictx import cli, config
 from musictx import hydra_config as hydra
 from musictx.commands import COMMANDS, free_form, groups, options_of
-from musictx.config import Limits, SamplingConfig, checks
+from musictx.config import Limits, SamplingConfig
 from musictx.config.values import types_of
 from musictx.errors import ConfigError, UserError
 from musictx.options import make_config, parse, unknown_option, words
@@ -23,7 +23,7 @@ FIELDS = {
     (name, id(field)): (command, name, field)
     for command in COMMANDS
     for name, field in options_of(command).items()
-    if name not in free_form(command) and not checks.has_parts(field)
+    if name not in free_form(command)
 }.values()
 
 

@@ -54,7 +54,7 @@ CASES = [
     (command, name, _value(name, field))
     for command in MUSIC
     for name, field in options_of(musictx.commands.COMMANDS[command].config)
-    if name not in EXCLUDED
+    if not {name, name.partition(".")[0]} & {*EXCLUDED}
 ]
 
 

@@ -108,10 +108,8 @@ def _options(command: str, position: str) -> list[tuple[str, dataclasses.Field]]
 
 def default_text(field: dataclasses.Field) -> str:
     """Return the default of an option as the user would type it."""
-    value = checks.default_of(field)
-    if dataclasses.is_dataclass(value):  # limits
-        return "{" + ", ".join(f"{name}: {part}" for name, part in vars(value).items()) + "}"
-    return {"None": "null", "True": "true", "False": "false"}.get(str(value), str(value))
+    value = str(checks.default_of(field))
+    return {"None": "null", "True": "true", "False": "false"}.get(value, value)
 
 
 def _rows(rows: list[tuple[str, str]], name_width: int, width: int) -> list[str]:

@@ -40,7 +40,7 @@ def option(  # noqa: PLR0913 - the properties of an option
     """Declare an option: a dataclass field with a default, rules for its value, and a help text.
     :class:`CheckedOptions` checks the rules; those of a list or dict apply to each element.
 
-    default      the default; for an option with parts, such as ``limits``, their dataclass
+    default      the default
     help         a phrase; the studio and MCP may show only the part before the first semicolon
     low, high    inclusive bounds. The absolute value of a number is at most
                  :data:`~musictx.config.values.MAX_NUMBER` unless ``high`` is larger
@@ -69,8 +69,6 @@ def option(  # noqa: PLR0913 - the properties of an option
         "rare": rare,
         "page": page,
     }
-    if isinstance(default, type):
-        return field(default_factory=default, metadata=metadata)
     if isinstance(default, (list, dict)):
         return field(default_factory=lambda: default.copy(), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -109,7 +107,7 @@ class CheckedOptions:
 
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):  # type: ignore[arg-type]
-            if f.metadata and not has_parts(f):
+            if f.metadata:
                 setattr(self, f.name, convert(self._dotted(f.name), f, getattr(self, f.name)))
         self.check()
 
@@ -169,23 +167,18 @@ def import_from_here() -> None:
 
 
 def default_of(field: dataclasses.Field) -> Any:
-    """Return the default of an option; if it is a list, dict or dataclass, a new object."""
+    """Return the default of an option; if it is a list or dict, a new object."""
     factory = field.default_factory
     return field.default if factory is dataclasses.MISSING else factory()
 
 
-def has_parts(field: dataclasses.Field) -> bool:
-    """Whether the value of an option is a dataclass of parts, such as ``limits``."""
-    return isinstance(field.default_factory, type)
-
-
 def options(config: type) -> list[tuple[str, dataclasses.Field]]:
-    """Return (dotted name, field) of every option of the dataclass ``config``. Those of nested
-    groups such as ``sampling`` are included, but not the parts of an option (:func:`has_parts`)."""
+    """Return (dotted name, field) of every option of the dataclass ``config``, with those of nested
+    groups such as ``sampling``."""
     named_fields: list[tuple[str, dataclasses.Field]] = []
     for f in dataclasses.fields(config):
         group = f.default_factory
-        if isinstance(group, type) and not f.metadata:
+        if isinstance(group, type):
             named_fields += [(f"{f.name}.{name}", field) for name, field in options(group)]
         else:
             named_fields.append((f.name, f))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from musictx.config.checks import DAY, LARGEST_SEED, MOST_SAMPLES, CheckedOptions, option
-from musictx.config.limits import HELP, Limits
+from musictx.config.limits import Limits
 from musictx.config.sampling import SamplingConfig
 from musictx.files import check_ending
 
@@ -80,7 +80,7 @@ class ParticleOptions(CheckedOptions):
 class ReadingOptions(CheckedOptions):
     """The option of commands that read music."""
 
-    limits: Limits = option(Limits, HELP, rare=True)
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 
 from musictx import registry
 from musictx.config.checks import DAY, CheckedOptions, option, require
-from musictx.config.limits import HELP, Limits
+from musictx.config.limits import Limits
 
 #: Name of a corpus -> import path of its class; optional components add theirs.
 CORPORA = {
@@ -80,7 +80,7 @@ class CorpusConfig(CheckedOptions, prefix="corpus"):
         low=0,
         high=1024,
     )
-    limits: Limits = option(Limits, HELP)
+    limits: Limits = field(default_factory=Limits)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
     def check(self) -> None:

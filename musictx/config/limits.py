@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 from musictx.config.checks import DAY, CheckedOptions, option
 
-#: The help of an option ``limits``.
-HELP = "bounds on files, and on the time to read them; {notes: 5000} changes one bound"
-
 
 @dataclass
 class Limits(CheckedOptions, prefix="limits"):

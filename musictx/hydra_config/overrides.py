@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from musictx.commands import free_form, groups, options_of
-from musictx.config import checks
 from musictx.config.trainer import LIGHTNING_FLAGS
 from musictx.config.values import convert, types_of
 from musictx.errors import ConfigError, shown
@@ -37,9 +36,9 @@ def normalise(
     """Convert the command-line ``arguments`` to Hydra overrides. ``folders`` are the user's folders
     of YAML files. Raises :class:`ConfigError` for an argument that is wrong by itself."""
     options, presets = options_of("train"), groups("train", folders)
-    # These are checked after composing: they depend on the user's own classes, or have parts.
-    unchecked = [*free_form("train"), "optim", *(f"trainer.{flag}" for flag in LIGHTNING_FLAGS)]
-    unchecked += [name for name, field in options.items() if checks.has_parts(field)]
+    # These are checked after composing: they depend on the user's own classes, or are groups.
+    unchecked = [*free_form("train"), "optim", "corpus.limits"]
+    unchecked += [f"trainer.{flag}" for flag in LIGHTNING_FLAGS]
     files = [a for a in arguments if "=" not in a and not _adds_or_removes(a)]
     assignments = [argument for argument in arguments if argument not in files]
     has_search_path = any(a.lstrip("+").startswith("hydra.searchpath=") for a in assignments)

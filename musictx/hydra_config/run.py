@@ -9,7 +9,6 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -157,8 +156,7 @@ def register() -> None:
     Plugins.instance().register(AddedFolders)
     node = OmegaConf.create()
     for name, field in options_of("train").items():
-        value = default_of(field)
-        OmegaConf.update(node, name, vars(value) if is_dataclass(value) else value)
+        OmegaConf.update(node, name, default_of(field))
     del node.position  # set by the YAML file of a scheme
     node.trainer.update(node.trainer.pop("flags"))
     del node.optim.params

@@ -25,7 +25,7 @@ can be written as notation (out=NAME.musicxml), a continuation by piano only wit
 
 
 #: Options that are set when the server is started, not in a call.
-_SERVER_OPTIONS = ("device", "limits")
+_SERVER_OPTIONS = ("device",)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from musictx.config.checks import option
 from musictx.config.composing import ModelOptions
-from musictx.config.limits import HELP, ServerLimits
+from musictx.config.limits import ServerLimits
 
 #: Values of ``host`` for all addresses of the machine.
 EVERYWHERE = ("0.0.0.0", "::", "")
@@ -43,4 +43,4 @@ class StudioConfig(ModelOptions):
         "127.0.0.1", "address to listen on; 0.0.0.0 lets other machines in, without a password"
     )
     browser: bool = option(True, "open the page in the browser")
-    limits: StudioLimits = option(StudioLimits, HELP, rare=True)
+    limits: StudioLimits = field(default_factory=StudioLimits)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from musictx.cli.help import default_text
 from musictx.commands import COMMANDS, groups, presets
-from musictx.config import SCHEMES, Limits, checks
+from musictx.config import SCHEMES, checks
 from musictx.config.trainer import LIGHTNING_FLAGS
 
 #: An option of at least this many commands, with the same default and text, is listed once.
@@ -40,9 +40,6 @@ def commands() -> str:
             names = ", ".join(f"`{group}=`" for group in choices)
             lines += [f"[Files of `conf/`](configuration.md): {names}", ""]
     lines += ["## Options of several commands", "", *_options_table(sorted(shared))]
-    lines += ["## Limits", "", "`limits.NAME=NUMBER`, of a corpus `corpus.limits.NAME=NUMBER`", ""]
-    limits = [(f.name, default_text(f), f.metadata["help"]) for f in dataclasses.fields(Limits)]
-    lines += _options_table(limits)
     lines += ["## Position schemes", "", "`musictx train position=NAME position.OPTION=VALUE`", ""]
     lines += ["`position.name` may also be a class of your own, `package.module:Class`.", ""]
     for name, scheme in SCHEMES.items():
@@ -90,9 +87,7 @@ def _options(command: str) -> list[Row]:
 def _rows(options: list[tuple[str, dataclasses.Field]]) -> list[Row]:
     rows = []
     for name, field in options:
-        default, factory = default_text(field), field.default_factory
-        if isinstance(factory, type) and dataclasses.is_dataclass(factory):
-            default = "see Limits"
+        default = default_text(field)
         if name == "position":
             default = checks.default_of(field)["name"]
         if name == "trainer.flags":
@@ -108,10 +103,7 @@ def _plain(value: object) -> str:
 def _options_table(rows: list[Row]) -> list[str]:
     if not rows:
         return []
-    cells = [
-        (f"`{name}`", "[Limits](#limits)" if default == "see Limits" else f"`{default}`", text)
-        for name, default, text in rows
-    ]
+    cells = [(f"`{name}`", f"`{default}`", text) for name, default, text in rows]
     return _table(("option", "default", "what it does"), cells)
 
 
