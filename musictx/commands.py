@@ -263,7 +263,7 @@ def groups(command: str, folders: Iterable[Path] = ()) -> dict[str, list[str]]:
 
 @cache
 def options_of(command: str) -> dict[str, dataclasses.Field]:
-    """Return every option of ``command``, with those of all position schemes: dotted name -> field."""
+    """Return dotted name -> field of every option of ``command``, in all position schemes."""
     options = dict(checks.options(COMMANDS[command].config))
     for scheme in SCHEMES.values() if "position" in options else ():
         for field in dataclasses.fields(scheme):

@@ -6,7 +6,6 @@ Hydra is imported only for ``train``, torch only when a command runs.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import gc
 import os
@@ -14,9 +13,10 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from musictx import __version__, registry
+from musictx.cli.help import command_help, flag_parser, overview
 from musictx.cli.streams import ignore_output_errors
 from musictx.commands import COMMANDS, unknown_command
 from musictx.errors import UserError, memory_errors, shown
@@ -62,20 +62,25 @@ def _dispatch(command: str = "help", *arguments: str) -> None:
     if command not in (*COMMANDS, "help"):
         raise UserError(unknown_command(command))
     if help_flags & {*arguments}:
-        from musictx.cli.help import command_help, overview
-
         if command == "help":
             return print(overview())
         schemes = [a.partition("=")[2] for a in arguments if a.startswith("position=")]
         rare = "--help=all" in arguments or "all" in arguments
         return print(command_help(command, rare, *schemes[:1]))
-    flags, option_arguments = _split_flags(command, arguments)
+    known, words = flag_parser(command).parse_known_args(arguments)
+    flags = {flag: value for flag, value in vars(known).items() if value is not None}
+    for word in words:
+        if word.startswith("-"):
+            raise UserError(
+                f"{word}: no such flag of musictx {command}; options are written name=value, "
+                f"musictx {command} --help lists them"
+            )
     folders = [Path(folder) for flag, folder in flags.items() if flag == "--config-dir"]
     if not all(map(os.path.isdir, folders)):
         raise UserError(f"--config-dir={shown(folders[0])}: no such folder")
     if command == "train":
-        return train(option_arguments, partial(_run, command), flags=flags, folders=folders)
-    options = parse(command, option_arguments)
+        return train(words, partial(_run, command), flags=flags, folders=folders)
+    options = parse(command, words)
     if command == "prepare":
         options, line = finetuning.prepare_options(options)
         if line is not None and "--cfg" not in flags:
@@ -101,27 +106,3 @@ def _run(command: str, config: Any) -> Any:
     finally:
         if "triton" in sys.modules:  # triton prints a warning for each frozen object
             gc.unfreeze()
-
-
-class _FlagParser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UserError(message.removeprefix("argument "))
-
-
-def _split_flags(command: str, arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Return {flag: value}, with "" for a flag without a value, and the other ``arguments``."""
-    parser, is_train = _FlagParser(add_help=False, allow_abbrev=False), command == "train"
-    parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all") if is_train else ("job",))
-    parser.add_argument("--config-dir", "-cd")
-    if is_train:  # flags of Hydra's
-        parser.add_argument("--config-name", "-cn")
-        parser.add_argument("--multirun", "-m", action="store_const", const="")
-    flags, words = parser.parse_known_args(arguments)
-    for word in words:
-        if word.startswith("-"):
-            raise UserError(
-                f"{word}: no such flag of musictx {command}; options are written name=value, "
-                f"musictx {command} --help lists them"
-            )
-    given = {name: value for name, value in vars(flags).items() if value is not None}
-    return {f"--{name.replace('_', '-')}": value for name, value in given.items()}, words

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import shutil
 import textwrap
+from typing import NoReturn
 
 from musictx import __version__, shipped
 from musictx.commands import COMMANDS, groups
 from musictx.config import SCHEMES, checks
+from musictx.errors import UserError
 
-#: The flags of train: (as they are typed, help).
-TRAIN_FLAGS = [
-    ("--help=all", "every option"),
-    ("--cfg job|hydra|all", "print the configuration as YAML and stop"),
-    ("--multirun, -m", "run every combination of comma-separated values: seed=1,2,3"),
-    ("--config-dir DIR", "a folder of your own YAML files: DIR/experiment/mine.yaml, ..."),
-    ("--config-name NAME", "your own main file in that folder instead of the command's"),
-]
-#: The flags of all other commands.
-OTHER_FLAGS = [
-    TRAIN_FLAGS[0],
-    ("--cfg job", "print the options as YAML and stop"),
-    ("--config-dir DIR", "a folder of your own YAML files: DIR/sampling/mine.yaml"),
-]
+
+class _FlagParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(message.removeprefix("argument "))
+
+
+def flag_parser(command: str) -> argparse.ArgumentParser:
+    """Return the parser of the flags of ``command``, which leaves options and files alone."""
+    is_train = command == "train"
+    parser = _FlagParser(usage=argparse.SUPPRESS, add_help=False, allow_abbrev=False)
+    add = parser.add_argument_group("flags").add_argument
+    kinds = ("job", "hydra", "all") if is_train else ("job",)
+    add("-c", "--cfg", dest="--cfg", choices=kinds, help="print the options as YAML and stop")
+    text = "a folder of your own YAML files, such as DIR/sampling/mine.yaml"
+    add("-cd", "--config-dir", dest="--config-dir", metavar="DIR", help=text)
+    if is_train:  # flags of Hydra's
+        text = "your own main file in that folder instead of the command's"
+        add("-cn", "--config-name", dest="--config-name", metavar="NAME", help=text)
+        text = "run every combination of comma-separated values: seed=1,2,3"
+        add("-m", "--multirun", dest="--multirun", action="store_const", const="", help=text)
+    return parser
 
 
 def overview() -> str:
@@ -75,16 +85,15 @@ def command_help(command: str, rare: bool = False, position: str = "huang") -> s
     if kinds:
         rows = [(kind, ", ".join(included[kind])) for kind in sorted(kinds)]
         sections["comes with musictx"] = rows
-    flags = TRAIN_FLAGS if command == "train" else OTHER_FLAGS
-    hidden = len(options) - len(selected)
-    count = f" ({hidden} more)" if hidden else ""
-    sections["flags"] = [(flags[0][0], flags[0][1] + count), *flags[1:]]
     width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
-    longest = max(len(name) for rows in sections.values() for name, _ in rows)
+    longest = max((len(name) for rows in sections.values() for name, _ in rows), default=0)
     lines = [f"usage: musictx {command} [name=value ...]", "", entry.about, "", "try:"]
     lines += [f"  {example}" for example in entry.examples]
     for title, rows in sections.items():
         lines += ["", f"{title}:", *_rows(rows, min(longest + 2, width // 2), width)]
+    lines += ["", flag_parser(command).format_help()]
+    if hidden := len(options) - len(selected):
+        lines += [f"musictx {command} --help=all lists {hidden} more options."]
     return "\n".join(lines)
 
 
