@@ -43,13 +43,10 @@ def default_model(tokenizer: str | None = None, *, in_bars: bool = False) -> Pat
     that is included: :data:`SONG_MODEL` (only if ``in_bars``), :data:`DEFAULT`, any model.
     """
     included = models()
+    names = [*[SONG_MODEL] * in_bars, DEFAULT, *included]
     if tokenizer is not None:
-        included = {k: path for k, path in included.items() if _tokenizer(path) == tokenizer}
-    elif in_bars and SONG_MODEL in included:
-        return included[SONG_MODEL]
-    elif DEFAULT in included:
-        return included[DEFAULT]
-    return next(iter(included.values()), None)
+        names = [name for name in included if _tokenizer(included[name]) == tokenizer]
+    return next((included[name] for name in names if name in included), None)
 
 
 def examples() -> dict[str, Path]:
