@@ -49,8 +49,6 @@ class PositionConfig(CheckedOptions, prefix="position"):
         SCHEMES[scheme] = cls
 
     def check(self) -> None:
-        scheme = SCHEMES.get(self.name, PositionConfig)  # PositionConfig: a class of the user's
-        self.require("name", scheme is type(self), "the name of this scheme")
         is_even = self.concat_sinusoids in range(0, 2**15 + 1, 2)
         self.require("concat_sinusoids", is_even, "an even number from 0: sines and cosines")
 

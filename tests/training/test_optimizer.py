@@ -79,7 +79,6 @@ def test_the_same_optimizer_as_a_class_of_ones_own_takes_the_same_steps():
     ("name", "params", "sentence"),
     [
         ("sgd", {}, "optim.name=sgd: "),
-        ("adamw", {"momentum": 0.9}, "optim.momentum=0.9: "),
         ("torch.optim:SDG", {}, "optim.name=torch.optim:SDG: "),
         ("torch.optim:SGD", {"speed": 1}, "optim.name=torch.optim:SGD: "),
         ("torch.nn:Linear", {"out_features": 1}, "optim.name=torch.nn:Linear: "),
