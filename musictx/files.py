@@ -141,14 +141,14 @@ def has_ending(out: str | Path, endings: Collection[str]) -> bool:
     return Path(out).suffix.lower() in endings and not Path(out).is_dir()
 
 
-def check_ending(out: str, endings: Sequence[str], more: str = "") -> None:
+def check_ending(out: str, endings: Sequence[str]) -> None:
     """Raise ``UserError`` if ``out`` ends like a file, but with none of ``endings``: the command
-    would take it for a new folder. ``more`` is appended to the message."""
+    would take it for a new folder."""
     is_valid = has_ending(out, endings) or Path(out).is_dir() or out.endswith(("/", os.sep))
     if not is_valid and FILE_ENDING.fullmatch(Path(out).suffix):
         raise UserError(
             f"out={out}: expected a file that ends in {' or '.join(endings)}, or a folder that "
-            f"exists or ends in /{more}"
+            "exists or ends in /"
         )
 
 
@@ -157,10 +157,8 @@ def check_writable(folder: str | Path, option: str) -> None:
     and ``UserError`` if it is a file or inside a file. If the folder does not exist, the nearest
     existing parent is checked. Nothing is created."""
     folder = Path(folder)
-    existing = folder
     try:
-        while not existing.exists() and existing != existing.parent:
-            existing = existing.parent
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
         if not existing.is_dir():
             raise UserError(f"{option}={folder}: {existing} is a file, expected a folder")
         with tempfile.TemporaryFile(dir=existing):

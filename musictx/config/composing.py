@@ -121,7 +121,7 @@ class WritingOptions(ComposingOptions, NotationOptions):
     )
 
     def check(self) -> None:
-        check_ending(self.out, WRITERS, "; render=true also writes sound and a picture")
+        check_ending(self.out, WRITERS)
 
 
 @dataclass
