@@ -98,7 +98,8 @@ class ModelConfig(CheckedOptions, prefix="model"):
         self.features = [{"name": f} if isinstance(f, str) else f for f in self.features]
         names = [f.get("name") if isinstance(f, dict) else None for f in self.features]
         expected = "names, each alone or with its options: [{name: sounding, recent: 8}]"
-        self.require("features", all(isinstance(name, str) for name in names), expected)
+        are_names = all(isinstance(name, str) and name for name in names)
+        self.require("features", are_names, expected)
 
 
 @dataclass

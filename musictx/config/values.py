@@ -85,27 +85,23 @@ def _as_type(kind: str, metadata: Mapping[str, Any], value: Any) -> Any:
         elements = value if isinstance(value, list | tuple | range) else [value]
         element_type = kind.removeprefix("list[").removesuffix("]")
         return [_as_type(element_type, metadata, element) for element in elements]
-    if kind in ("int", "float"):
-        return _as_number(kind, metadata, value)
     if kind == "str":
         return _as_text(metadata, value)
+    if kind in ("int", "float"):
+        if isinstance(value, str) and metadata["words"]:
+            value = {**metadata["words"], "any": 0.0}.get(value, value)
+        if isinstance(value, str) and NUMBER.fullmatch(value.strip()):
+            value = float(value)
+        if type(value) in (int, float) and metadata["bounds"].contain(value):
+            if kind == "float":
+                return float(value)
+            if value == int(value):
+                return int(value)
     if kind == "bool":
         value = BOOLEANS.get(value.lower()) if isinstance(value, str) else value
         if isinstance(value, bool):
             return value
     raise ValueError
-
-
-def _as_number(kind: str, metadata: Mapping[str, Any], value: Any) -> int | float:
-    if isinstance(value, str) and metadata["words"]:
-        value = {**metadata["words"], "any": 0.0}.get(value, value)
-    if isinstance(value, str) and NUMBER.fullmatch(value.strip()):
-        value = float(value)
-    if type(value) not in (int, float) or not metadata["bounds"].contain(value):
-        raise ValueError
-    if kind == "int" and value != int(value):
-        raise ValueError
-    return int(value) if kind == "int" else float(value)
 
 
 def _as_text(metadata: Mapping[str, Any], value: Any) -> str:
