@@ -64,7 +64,8 @@ def locate(folder: str | Path) -> Path:
 
     Raises ``UserError`` if there is none, or if it is incomplete.
     """
-    name, folder, included = str(folder), Path(os.path.expanduser(folder)), models()
+    name, included = str(folder), models()
+    folder = Path(os.path.expanduser(name))
     if name.startswith("hf:"):
         from musictx import hub
 
