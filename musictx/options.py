@@ -24,7 +24,6 @@ from musictx.commands import COMMANDS, free_form, groups, options_of, preset
 from musictx.config import checks
 from musictx.config.values import convert, parse_brackets, types_of
 from musictx.errors import ConfigError, shown
-from musictx.files import check_writable
 
 #: Quoted text.
 QUOTED = re.compile(r"\A(['\"])(.*)\1\Z", re.DOTALL)
@@ -152,12 +151,9 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
 
 
 def check_path(name: str, field: dataclasses.Field, value: Any) -> None:
-    """Check ``value`` if the option ``name`` is a path. Raises :class:`ConfigError` for an input
-    that does not exist and is not the name of an included example or model, and
-    :class:`UserError` for a new file that cannot be written."""
+    """Raise :class:`ConfigError` if the option ``name`` is an input that does not exist and is not
+    the name of an included example or model. Commands check where they write."""
     kind = field.metadata["path"]
-    if kind == "out" and value is not None and not os.path.exists(value):
-        check_writable(value, name)  # for existing files, the command checks it
     if kind in ("", "out") or types_of(field)[0] != "str" or value is None:
         return
     included = {"examples": shipped.examples, "models": shipped.models}.get(kind, dict)()
