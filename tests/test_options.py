@@ -199,7 +199,7 @@ HALF, NOTE_ON = {**SamplingConfig().temperatures, "note_on": 0.5}, "temperatures
         (["samples=50000", "candidates=2"], {"candidates": 2}),
         (["loudness=p", "density=dense"], {"loudness": 49.0, "density": 13.5}),
         (["register=any", "polyphony=3"], {"register": 0.0, "polyphony": 3.0}),
-        (["sampling.temperatures={note_on:0.5,'x:y': 2}"], {"temperatures": HALF | {"x:y": 2.0}}),
+        (["sampling.temperatures={note_on: 0.5,'x:y': 2}"], {"temperatures": HALF | {"x:y": 2.0}}),
         (["sampling.temperatures.note_on=0.5"], {"temperatures": HALF}),
         ([f"{NOTE_ON}=9", f"sampling.{NOTE_ON}=2", f"{NOTE_ON}=0.5"], {"temperatures": HALF}),
         (["sampling.temperature=2", "sampling=safe"], {"temperature": 2.0, "top_p": 0.9}),

@@ -143,10 +143,8 @@ def parse_brackets(value: Any) -> Any:
         return value
     import yaml
 
-    key = re.compile(r"""([{,][^{},:'"]*):(?=\S)""")  # YAML needs a blank after the colon
-    text = key.sub(r"\1: ", value) if value[0] == "{" else value
     try:
-        return yaml.load(text, Loader=yaml.BaseLoader)
+        return yaml.load(value, Loader=yaml.BaseLoader)
     except (yaml.YAMLError, RecursionError):
         return value
 
