@@ -49,18 +49,18 @@ def make_config(
     values: dict[str, Any] = {}
     # The value of a free-form option is a dict of any entries, such as tokenizer.params.
     free, fields = free_form(command), options_of(command)
-    group_names = {option.rpartition(".")[0] for option in fields} - {"", *free}
+    all_groups = {option.rpartition(".")[0] for option in fields} - {"", *free}
     for name in options:
         if name.partition(".")[0] in without:
             raise ConfigError(f"{name}: not available here, only in musictx {command}")
     # Groups come first, so that single options override their entries.
-    settings = sorted(options.items(), key=lambda item: item[0] not in group_names)
+    settings = sorted(options.items(), key=lambda item: item[0] not in all_groups)
     while settings:
         name, value = settings.pop(0)
         # ``model`` is a group if its value has entries, else short for ``model.path``.
         has_entries = isinstance(value, Mapping | checks.CheckedOptions)
-        option = name if has_entries and name in group_names else full_name(command, name)
-        if option in group_names:
+        option = name if has_entries and name in all_groups else full_name(command, name)
+        if option in all_groups:
             entries = _entries(command, option, value, folders).items()
             settings = [*((f"{option}.{entry}", item) for entry, item in entries), *settings]
             continue
@@ -73,7 +73,14 @@ def make_config(
         if option in free:  # keys that the dict does not name keep their values
             value = checks.default_of(fields[option]) | values.get(option, {}) | value
         values[option] = value
-    return _assemble(COMMANDS[command].config, values)
+    arguments: dict[str, Any] = {}
+    for name, value in values.items():
+        *group_names, last = name.split(".")
+        group = arguments
+        for group_name in group_names:
+            group = group.setdefault(group_name, {})
+        group[last] = value
+    return COMMANDS[command].config(**arguments)
 
 
 def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
@@ -183,19 +190,6 @@ def _entries(command: str, group: str, value: Any, folders: Sequence[Path]) -> M
         more = f", or one of {', '.join(presets)}" if presets else ""
         raise ConfigError(f"{group}={shown(value)}: expected {{name: value, ...}}{more}")
     return value or {}
-
-
-def _assemble(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:
-    """Create the dataclass ``config`` with those ``values`` whose dotted names have the ``prefix``,
-    and with defaults for all other fields."""
-    arguments = {}
-    for field in dataclasses.fields(config):
-        name = f"{prefix}{field.name}"
-        if name in values:
-            arguments[field.name] = values[name]
-        elif dataclasses.is_dataclass(field.default_factory):
-            arguments[field.name] = _assemble(field.default_factory, values, f"{name}.")
-    return config(**arguments)
 
 
 def _yaml(name: str, text: str) -> Any:

@@ -90,8 +90,9 @@ MOST_SAMPLES = 100_000
 
 class CheckedOptions:
     """The base class of all dataclasses of options. ``__init__`` converts and checks the values
-    (:func:`musictx.config.values.convert`). Errors name an option with the ``prefix`` of its class:
-    "limits.notes" for ``class Limits(CheckedOptions, prefix="limits")``."""
+    (:func:`musictx.config.values.convert`); those of a group of options may be a dict. Errors name
+    an option with the ``prefix`` of its class: "limits.notes" for ``class Limits(CheckedOptions,
+    prefix="limits")``."""
 
     prefix: ClassVar[str] = ""
 
@@ -107,8 +108,11 @@ class CheckedOptions:
 
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):  # type: ignore[arg-type]
+            value, group = getattr(self, f.name), f.default_factory
             if f.metadata:
-                setattr(self, f.name, convert(self._dotted(f.name), f, getattr(self, f.name)))
+                setattr(self, f.name, convert(self._dotted(f.name), f, value))
+            elif isinstance(group, type) and isinstance(value, dict):
+                setattr(self, f.name, group(**value))
         self.check()
 
     def check(self) -> None:
