@@ -35,7 +35,7 @@ from musictx.files import atomic_folder, read_json, write_text
 from musictx.model import rounding
 from musictx.model.config import NetworkConfig, complete_arguments
 from musictx.model.transformer import MusicTransformer
-from musictx.shipped import MODEL_FOLDER_HELP, is_model, locate
+from musictx.shipped import is_model, locate
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.build import read_options
 from musictx.tokens.tokenizer import Tokenizer
@@ -217,8 +217,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     if config.get("format") not in _READABLE:
         raise UserError(
             f"{path}: format {shown(config.get('format'))}, written by musictx "
-            f"{shown(config.get('musictx'))}; expected format {FORMAT}: install that version, or "
-            f"train the model again ({MODEL_FOLDER_HELP})"
+            f"{shown(config.get('musictx'))}; expected format {FORMAT}: install that version"
         )
     for key in ("model", "vocabulary"):
         if not isinstance(config.get(key), dict):

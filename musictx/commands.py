@@ -295,5 +295,5 @@ def unknown_command(name: str) -> str:
     """Return the error message for a command that does not exist."""
     names = [*COMMANDS, "continue"]  # continue: an alias of generate
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.8)
-    hint = f"did you mean musictx {near[0]}? The commands are" if near else "expected one of"
-    return f"{shown(name)}: no such command; {hint} {', '.join(names)}"
+    hint = f"did you mean musictx {near[0]}?" if near else f"expected one of {', '.join(names)}"
+    return f"{shown(name)}: no such command; {hint}"

@@ -35,19 +35,18 @@ def read_bytes(path: str | Path, megabytes: int, limit: str) -> bytes:
     """Read the file ``path`` of at most ``megabytes``, a maximum with the name ``limit``.
 
     Raises :class:`ReadError` with the reason "cannot be opened" if it is not a file or cannot be
-    read, and with "too large" if it is larger; then it is not read.
+    read, and with "too large" if it is larger.
     """
     path, max_bytes = Path(path), megabytes * 1_000_000
     try:
         if path.exists() and not path.is_file():
             raise OSError("it is a folder" if path.is_dir() else "it is no regular file")
         with path.open("rb") as file:
-            size = path.stat().st_size
-            data = file.read(max_bytes + 1) if size <= max_bytes else b""
+            data = file.read(max_bytes + 1)
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         why = getattr(error, "strerror", None) or error
         raise ReadError(f"{shown(path)}: cannot be opened ({why})", "cannot be opened") from None
-    if max(size, len(data)) > max_bytes:
+    if len(data) > max_bytes:
         raise ReadError(f"{path}: larger than {limit}={megabytes} MB", "too large")
     return data
 

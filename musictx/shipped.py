@@ -12,9 +12,7 @@ from musictx.files import read_json
 from musictx.folders import MODEL_FILES, missing_files
 
 #: What a model folder is, for error messages.
-MODEL_FOLDER_HELP = (
-    "a model folder has " + ", ".join(MODEL_FILES) + " and is written by musictx train"
-)
+MODEL_FOLDER_HELP = f"a model folder has {', '.join(MODEL_FILES)}"
 _HERE = Path(__file__).resolve().parent
 #: The included model for new music and performances.
 DEFAULT = "piano"
