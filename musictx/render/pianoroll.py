@@ -22,13 +22,10 @@ from musictx.midi.names import DRUM_NAMES, part_names
 from musictx.notes import Score
 
 Colour = tuple[int, int, int]
-Box = tuple[float, float, float, float]  # left, top, right, bottom
 Part = tuple[int, int, bool]  # track, program (0 for drums), drum
 
-#: Supersampling for smooth edges: the page is drawn this many times as large and then reduced.
-SCALE = 2
-#: Sizes in pixels of the finished page. Below the roll of a system come AXIS, with the labels of
-#: time, and GAP before the next system.
+#: Sizes in pixels. Below the roll of a system come AXIS, with the labels of time, and GAP before
+#: the next system.
 LEFT, RIGHT, TOP, AXIS, GAP = 64, 24, 62, 22, 14
 PLOT_WIDTH, KEYBOARD, DRUM_ROW, DRUM_GAP = 1480, 26, 13, 8
 #: Smallest and largest number of pixels per second, and the most systems. A piece that would need
@@ -37,7 +34,7 @@ MIN_SECOND_PIXELS, MAX_SECOND_PIXELS, MAX_SYSTEMS = 42.0, 150.0, 12
 #: Largest height of the pitches of a page with one system, and of a system of several.
 SINGLE_HEIGHT, SYSTEM_HEIGHT = 400, 300
 #: Smallest and largest height of a semitone.
-MIN_SEMITONE, MAX_SEMITONE = 4.0, 11.0
+MIN_SEMITONE, MAX_SEMITONE = 4, 11
 #: Smallest distance in pixels between two vertical lines, and between two labels.
 LINE_PIXELS, LABEL_PIXELS = 12, 64
 
@@ -91,7 +88,7 @@ def image(
     """Return the page that :func:`draw` writes, as a Pillow image (RGB)."""
     layout = Layout(score)
     page = Image.new("RGB", layout.size, PAPER)
-    page.paste(_draw_header(layout, title), (0, 0))
+    _draw_header(ImageDraw.Draw(page), layout, title)
     for system in range(layout.systems):
         picture = _draw_system(layout, system, seam, end)
         page.paste(picture, (0, TOP + system * layout.system_height))
@@ -99,7 +96,7 @@ def image(
 
 
 class Layout:
-    """Sizes and positions on the page of ``score``, in pixels of the finished page.
+    """Sizes and positions on the page of ``score``, in pixels.
 
     colours         the colour of each part, in the order of the tracks, drums last
     systems         number of systems
@@ -129,23 +126,23 @@ class Layout:
         self.systems, self.system_seconds = systems, float(seconds)
         self.second_width = PLOT_WIDTH / seconds
         height = SINGLE_HEIGHT if systems == 1 else SYSTEM_HEIGHT
-        row_height = min(max(height / max(high - low + 1, 1), MIN_SEMITONE), MAX_SEMITONE)
-        self.row_height = math.floor(row_height * SCALE) / SCALE
+        row_height = height // max(high - low + 1, 1)
+        self.row_height = min(max(row_height, MIN_SEMITONE), MAX_SEMITONE)
         self.drums: list[int] = np.unique(score.notes["pitch"][drum]).tolist()
         self.pitch_height = (high - low + 1) * self.row_height
         drum_height = len(self.drums) * DRUM_ROW + DRUM_GAP if self.drums else 0
-        self.system_height = math.ceil(self.pitch_height) + drum_height + AXIS + GAP
+        self.system_height = self.pitch_height + drum_height + AXIS + GAP
         self.size = LEFT + PLOT_WIDTH + RIGHT, TOP + systems * self.system_height
 
     def x(self, seconds: float, system: int = 0) -> float:
         """Return the position of a time in a system, from the left edge of the page."""
         return LEFT + (seconds - system * self.system_seconds) * self.second_width
 
-    def y(self, pitch: int, drum: bool = False) -> float:
+    def y(self, pitch: int, drum: bool = False) -> int:
         """Return the upper edge of the row of ``pitch``, from the top of its system."""
         if drum:
             row = len(self.drums) - 1 - self.drums.index(pitch)
-            return math.ceil(self.pitch_height) + DRUM_GAP + row * DRUM_ROW
+            return self.pitch_height + DRUM_GAP + row * DRUM_ROW
         return (self.high - pitch) * self.row_height
 
     @cached_property
@@ -170,49 +167,7 @@ class Layout:
 
 @cache
 def _font(size: float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    return ImageFont.load_default(size * SCALE)
-
-
-class _Canvas:
-    """A picture that is drawn :data:`SCALE` times as large. The arguments of its methods are in
-    pixels of the finished picture."""
-
-    def __init__(self, width: int, height: int) -> None:
-        self._picture = Image.new("RGB", (width * SCALE, height * SCALE), PAPER)
-        self._pen = ImageDraw.Draw(self._picture)
-
-    def finish(self) -> Image.Image:
-        """Return the picture in its final size."""
-        width, height = self._picture.size
-        return self._picture.resize((width // SCALE, height // SCALE), Image.Resampling.BOX)
-
-    def box(
-        self, corners: Box, fill: Colour, radius: float = 0, edge: Colour | None = None
-    ) -> None:
-        """Draw a filled rectangle, outlined in the colour ``edge``, unless it is smaller than a
-        pixel."""
-        left, top, right, bottom = (round(v * SCALE) for v in corners)
-        right, bottom = right - 1, bottom - 1  # Pillow includes the last pixel
-        if right >= left and bottom >= top:
-            radius = min(radius * SCALE, (right - left) / 2, (bottom - top) / 2)
-            corners = left, top, right, bottom
-            self._pen.rounded_rectangle(corners, radius, fill, edge, SCALE // 2)
-
-    def diamond(self, x: float, y: float, radius: float, fill: Colour, edge: Colour) -> None:
-        x, y, r = x * SCALE, y * SCALE, radius * SCALE
-        self._pen.polygon([(x - r, y), (x, y - r), (x + r, y), (x, y + r)], fill, edge)
-
-    def text(
-        self, x: float, y: float, text: str, size: float, colour: Colour, anchor: str, halo: int = 0
-    ) -> None:
-        """Write ``text``, its ``anchor`` (as in Pillow) at (``x``, ``y``), with ``halo`` pixels of
-        paper around the letters."""
-        font, position, stroke = _font(size), (x * SCALE, y * SCALE), halo * SCALE
-        self._pen.text(position, text, colour, font, anchor, stroke_width=stroke, stroke_fill=PAPER)
-
-    def width(self, text: str, size: float) -> float:
-        """Return the width of ``text`` in pixels."""
-        return self._pen.textlength(text, _font(size)) / SCALE
+    return ImageFont.load_default(size)
 
 
 def _part_colours(score: Score) -> dict[Part, Colour]:
@@ -238,97 +193,95 @@ def _clock(seconds: float, duration: float) -> str:
     return text if round(duration) >= 3600 else text.removeprefix("0:").removeprefix("0")
 
 
-def _draw_header(layout: Layout, title: str) -> Image.Image:
+def _draw_header(pen: ImageDraw.ImageDraw, layout: Layout, title: str) -> None:
     """Draw the title, the number of notes, the length, and a legend of the parts."""
-    width, score, colours = layout.size[0], layout.score, layout.colours
-    canvas = _Canvas(width, TOP)
-    title = " ".join(str(title)[:200].split())  # longer ones are slow to measure
-    while title and canvas.width(title, 19) > width * 0.6:
-        title = title[:-2].rstrip("…") + "…"
-    canvas.text(LEFT, 30, title, 19, INK, "ls")
+    width, score, parts = layout.size[0], layout.score, list(layout.colours)
+    pen.text((LEFT, 30), " ".join(str(title).split())[:80], INK, _font(19), "ls")
     facts = f"{len(score):,} note{'' if len(score) == 1 else 's'}"
     facts = f"{facts} · {_clock(score.duration, score.duration)}"
-    canvas.text(LEFT, 48, facts, 12.5, FAINT, "ls")
-    if len(colours) > 1:  # a legend, from the right edge inwards
-        x: float = width - RIGHT
-        if len(colours) > 8:
-            more = f"and {len(colours) - 8} more"
-            canvas.text(x, 48, more, 12.5, FAINT, "rs")
-            x -= canvas.width(more, 12.5) + 16
-        names = part_names(list(colours), score.names)
-        for part in reversed(list(colours)[:8]):
-            canvas.text(x, 48, names[part], 12.5, INK, "rs")
-            x -= canvas.width(names[part], 12.5) + 31
-            canvas.box((x + 16, 39, x + 26.5, 48.5), colours[part], 2)
-    return canvas.finish()
+    pen.text((LEFT, 48), facts, FAINT, _font(12.5), "ls")
+    if len(parts) == 1:
+        return
+    x: float = width - RIGHT  # the legend runs from the right edge inwards
+    if len(parts) > 8:
+        more = f"and {len(parts) - 8} more"
+        pen.text((x, 48), more, FAINT, _font(12.5), "rs")
+        x -= pen.textlength(more, _font(12.5)) + 16
+    names = part_names(parts, score.names)
+    for part in reversed(parts[:8]):
+        pen.text((x, 48), names[part], INK, _font(12.5), "rs")
+        x -= pen.textlength(names[part], _font(12.5)) + 31
+        pen.rectangle((x + 16, 39, x + 26, 48), layout.colours[part])
 
 
 def _draw_system(
     layout: Layout, system: int, seam: float | None, gap_end: float | None
 ) -> Image.Image:
     """Draw the system with the number ``system``."""
-    canvas = _Canvas(layout.size[0], layout.system_height)
-    bottom = layout.system_height - AXIS - GAP
+    picture = Image.new("RGB", (layout.size[0], layout.system_height), PAPER)
+    pen = ImageDraw.Draw(picture)
+    bottom, right = layout.system_height - AXIS - GAP, LEFT + PLOT_WIDTH
     start, end = system * layout.system_seconds, (system + 1) * layout.system_seconds
     new_left, new_right = (
-        layout.x(min(max(second, start), end), system)
+        round(layout.x(min(max(second, start), end), system))
         for second in (start if seam is None else seam, end if gap_end is None else gap_end)
     )
-    _draw_rows(canvas, layout, new_left, new_right)
+    _draw_rows(pen, layout, new_left, new_right)
     for second, label in layout.times:
         if start - 1e-9 <= second <= end + 1e-9:
-            x = layout.x(second, system)
-            canvas.box((x - 0.5, 0, x + 0.5, bottom), LABELLED_LINE if label else FINE_LINE)
+            x = round(layout.x(second, system))
+            pen.line((x, 0, x, bottom), LABELLED_LINE if label else FINE_LINE)
             if label:
-                canvas.box((x - 0.5, bottom, x + 0.5, bottom + 4), AXIS_LINE)
-                canvas.text(x, bottom + 7, label, 11.5, FAINT, "ma")
-    canvas.box((LEFT, bottom, LEFT + PLOT_WIDTH, bottom + 1), AXIS_LINE)
-    _draw_notes(canvas, layout, system)
+                pen.line((x, bottom, x, bottom + 4), AXIS_LINE)
+                pen.text((x, bottom + 7), label, FAINT, _font(11.5), "ma")
+    pen.line((LEFT, bottom, right, bottom), AXIS_LINE)
+    _draw_notes(pen, layout, system)
     labels = ("primer", "continuation") if gap_end is None else ("", "new")
     if seam is not None and start <= seam <= end:
-        canvas.box((new_left - 1, 0, new_left + 1, bottom), SEAM_COLOUR)
+        pen.line((new_left, 0, new_left, bottom), SEAM_COLOUR, 2)
         for text, anchor, x in zip(labels, ("rt", "lt"), (-6, 6)):
-            canvas.text(new_left + x, 5, text, 11.5, SEAM_COLOUR, anchor, halo=3)
+            pen.text((new_left + x, 5), text, SEAM_COLOUR, _font(11.5), anchor)
     if gap_end is not None and start <= gap_end <= end:
-        canvas.box((new_right - 1, 0, new_right + 1, bottom), SEAM_COLOUR)
+        pen.line((new_right, 0, new_right, bottom), SEAM_COLOUR, 2)
     if not len(layout.score):
-        middle = LEFT + PLOT_WIDTH / 2
-        canvas.text(middle, layout.pitch_height / 2, "no notes", 16, FAINT, "mm")
-    return canvas.finish()
+        middle = (LEFT + right) / 2, layout.pitch_height / 2
+        pen.text(middle, "no notes", FAINT, _font(16), "mm")
+    return picture
 
 
-def _draw_rows(canvas: _Canvas, layout: Layout, new_left: float, new_right: float) -> None:
+def _draw_rows(pen: ImageDraw.ImageDraw, layout: Layout, new_left: float, new_right: float) -> None:
     """Draw the rows of pitches and drums, tinted left of ``new_left`` and right of ``new_right``,
     with the keyboard and the names of the drums on the left."""
     left, right, plot_right = LEFT - KEYBOARD - 2, LEFT - 2, LEFT + PLOT_WIDTH
+    row = layout.row_height
 
-    def stripe(top: float, bottom: float, *, dark: bool) -> None:
-        canvas.box((LEFT, top, plot_right, bottom), PRIMER_ROWS[dark])
-        canvas.box((new_left, top, new_right, bottom), ROWS[dark])
+    def stripe(top: int, height: int, *, dark: bool) -> None:
+        bottom = top + height - 1
+        pen.rectangle((LEFT, top, plot_right, bottom), PRIMER_ROWS[dark])
+        pen.rectangle((new_left, top, new_right, bottom), ROWS[dark])
 
     for pitch in range(layout.low, layout.high + 1):
-        top = layout.y(pitch)
-        middle, bottom = top + layout.row_height / 2, top + layout.row_height
-        is_black = pitch % 12 in (1, 3, 6, 8, 10)
-        stripe(top, bottom, dark=is_black)
+        top, is_black = layout.y(pitch), pitch % 12 in (1, 3, 6, 8, 10)
+        middle, bottom = top + row // 2, top + row - 1
+        stripe(top, row, dark=is_black)
         if is_black:
-            canvas.box((left, top, left + KEYBOARD * 0.62, bottom), BLACK_KEY)
-            canvas.box((left + KEYBOARD * 0.62, middle - 0.25, right, middle + 0.25), AXIS_LINE)
+            pen.line((left, middle, right, middle), AXIS_LINE)
+            pen.rectangle((left, top, left + KEYBOARD * 0.62, bottom), BLACK_KEY)
         elif pitch % 12 in (0, 5):  # C and F: no black key separates them from the key below
-            canvas.box((left, bottom - 0.25, right, bottom + 0.25), AXIS_LINE)
+            pen.line((left, bottom, right, bottom), AXIS_LINE)
         if pitch % 12 == 0:
-            canvas.box((LEFT, bottom - 0.5, plot_right, bottom + 0.5), OCTAVE_LINE)
-            canvas.text(left - 5, middle, f"C{pitch // 12 - 1}", 11.5, FAINT, "rm")
+            pen.line((LEFT, bottom, plot_right, bottom), OCTAVE_LINE)
+            pen.text((left - 5, middle), f"C{pitch // 12 - 1}", FAINT, _font(11.5), "rm")
     for x in (left, right):
-        canvas.box((x - 0.5, 0, x + 0.5, layout.pitch_height), AXIS_LINE)
+        pen.line((x, 0, x, layout.pitch_height), AXIS_LINE)
     for number, pitch in enumerate(layout.drums):
         top = layout.y(pitch, drum=True)
-        stripe(top, top + DRUM_ROW, dark=number % 2 == 1)
+        stripe(top, DRUM_ROW, dark=number % 2 == 1)
         name = DRUM_NAMES.get(pitch, f"drum {pitch}")
-        canvas.text(LEFT - 9, top + DRUM_ROW / 2, name, 10, FAINT, "rm")
+        pen.text((LEFT - 9, top + DRUM_ROW / 2), name, FAINT, _font(10), "rm")
 
 
-def _draw_notes(canvas: _Canvas, layout: Layout, system: int) -> None:
+def _draw_notes(pen: ImageDraw.ImageDraw, layout: Layout, system: int) -> None:
     """Draw the notes that sound in the system with the number ``system``."""
     system_start, system_end = (n * layout.system_seconds for n in (system, system + 1))
     notes = layout.score.notes[layout.score.notes["start"] < system_end]
@@ -345,8 +298,8 @@ def _draw_notes(canvas: _Canvas, layout: Layout, system: int) -> None:
         edge = _mix(colour, (0, 0, 0), 0.1 + 0.3 * strength)
         left, top = layout.x(max(start, system_start), system), layout.y(pitch, drum)
         if drum:
-            canvas.diamond(left, top + DRUM_ROW / 2, 4.2, fill, edge)
+            pen.regular_polygon((left, top + DRUM_ROW / 2, 5), 4, 45, fill, edge)
         else:
             right = layout.x(min(end, system_end), system)
-            right = max(right - 0.5, left + 2)  # separates repeated notes, shows the shortest ones
-            canvas.box((left, top, right, top + layout.row_height), fill, 2.5, edge)
+            right = max(right - 1.5, left + 1)  # separates repeated notes, shows the shortest ones
+            pen.rectangle((left, top, right, top + layout.row_height - 1), fill, edge)
