@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
+import hashlib
+import os
 import re
 import shutil
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from musictx import formats
 from musictx.chords import is_chart
-from musictx.errors import UserError
 from musictx.files import write_bytes
 from musictx.notes import Score
 from musictx.sampling import timeline
@@ -83,49 +82,36 @@ class Export:
 
 
 class Exports:
-    """Writes files, and caches the last ones in ``folder``, which :meth:`close` deletes."""
+    """Writes files into ``folder``, and keeps the last ones until :meth:`close`."""
 
     def __init__(self, folder: Path, limits: StudioLimits) -> None:
         self._limits = limits
         self._folder = folder
-        self._files: OrderedDict[tuple[str, int | str], Path] = OrderedDict()
         self._lock = threading.Lock()
-        self._count = itertools.count()
         self.close()  # a studio that was killed could not remove its files
 
     def file(self, address: str, export: Export, check_waiting: Callable[[], None]) -> Path:
         """Return the path of the file of ``export``, which a page requests by ``address``. Write it
-        unless it is in the cache.
+        unless it is still there.
 
         ``check_waiting`` is called often, and raises an exception once the page has stopped
         waiting. Raise :class:`UserError` if this kind of file cannot represent the music."""
-        key = address, export.version
-        with self._lock:
-            if key in self._files:
-                self._files.move_to_end(key)
-                return self._files[key]
-
-        check_waiting()
+        key = hashlib.sha256(f"{export.version} {address}".encode()).hexdigest()
         name = re.sub(r'[\x00-\x1f/\\:*?"<>|]', "_", export.title)[:60].strip(". ") or "music"
-        path = self._folder / str(next(self._count)) / f"{name}.{export.kind}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            if export.kind == "mid":
-                write_bytes(path, export.midi().data)
-            elif export.kind == "wav":
-                write, mix = formats.writer(path), exchange.gains(export.document)
-                write(export.score(), path, on_block=check_waiting, limits=self._limits, mix=mix)
-            else:
-                formats.write(export.score(), path)
-        except UserError as error:
-            if export.kind == "musicxml" and "grid" in str(error):
-                sentence = "this music is on no grid of beats, so it has no notation; quantise it"
-                raise Refused(f"{sentence}, or export it as MIDI") from None
-            raise
+        path = self._folder / key / f"{name}.{export.kind}"
+        if path.exists():
+            return path
+        check_waiting()
+        if export.kind == "mid":
+            write_bytes(path, export.midi().data)
+        elif export.kind == "wav":
+            write, mix = formats.writer(path), exchange.gains(export.document)
+            write(export.score(), path, on_block=check_waiting, limits=self._limits, mix=mix)
+        else:
+            formats.write(export.score(), path)
         with self._lock:
-            self._files[key] = path
-            while len(self._files) > CACHED:
-                shutil.rmtree(self._files.popitem(last=False)[1].parent, ignore_errors=True)
+            for old in sorted(self._folder.iterdir(), key=os.path.getmtime)[:-CACHED]:
+                shutil.rmtree(old, ignore_errors=True)
         return path
 
     def close(self) -> None:
