@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from aiohttp import web
 from pydantic import ConfigDict
@@ -20,7 +18,7 @@ from musictx import shipped
 from musictx.data.workers import run_isolated
 from musictx.errors import UserError
 from musictx.studio import exchange
-from musictx.studio.change import Change, Seconds, clean_name, parse_change
+from musictx.studio.change import Change, Seconds, parse_change
 from musictx.studio.composer import Composer
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused, validate
@@ -227,7 +225,7 @@ class Studio:
     def _file_route(self, function: Callable[[JSON], Export]) -> Handler:
         """Return a handler that writes the export ``function(data)``, and responds with its file.
         Writing ends early if the page stops waiting. ``data`` has the query and the named parts of
-        the path. A ``name`` among these is the name of the download."""
+        the path."""
 
         async def handler(request: web.Request) -> web.FileResponse:
             kind = request.match_info["kind"]
@@ -243,14 +241,8 @@ class Studio:
             executor = self._sound_thread if kind == "wav" else None
             path = await asyncio.get_running_loop().run_in_executor(executor, write)
             headers = {"Content-Type": MEDIA_TYPES[kind]}
-            if "name" in request.match_info:
-                name = re.split(r"[/\\]", request.match_info["name"])[-1]
-                stem = clean_name(name).strip(". ") or "music"
-                ascii_stem = re.sub(r"[^A-Za-z0-9 ._-]", "_", stem)
-                headers["Content-Disposition"] = (
-                    f'attachment; filename="{ascii_stem}.{kind}"; '
-                    f"filename*=UTF-8''{quote(stem, '')}.{kind}"
-                )
+            if "name" in request.match_info:  # browsers save it by the last part of the address
+                headers["Content-Disposition"] = "attachment"
             return web.FileResponse(path, headers=headers)
 
         return handler

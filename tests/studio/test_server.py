@@ -135,9 +135,7 @@ async def test_hostile_names_change_neither_paths_nor_headers(client, tmp_path):
         async with client.session.get(url) as answer:
             assert answer.status == 200
             assert "Set-Cookie" not in answer.headers
-            disposition = answer.headers["Content-Disposition"]
-            assert disposition.startswith('attachment; filename="')
-            assert disposition.count('"') == 2
+            assert answer.headers["Content-Disposition"] == "attachment"
             assert formats.read(await answer.read()).notes["pitch"].tolist()
     folders = [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")]
     assert len(folders) == len(HOSTILE_NAMES)
@@ -157,7 +155,7 @@ async def test_exports_contain_the_piece_a_part_of_it_or_a_proposal(client, tmp_
     data, headers = await file("my tune.mid")
     assert formats.read(data) == formats.read(ODE)
     assert headers["Content-Type"] == "audio/midi"
-    assert headers["Content-Disposition"].startswith('attachment; filename="my tune.mid"')
+    assert headers["Content-Disposition"] == "attachment"  # named by the address
     part = formats.read((await file("x.mid", begin="2.4", end="4.8"))[0])
     assert part.notes["pitch"].tolist() == [74, 72, 71, 69]
     assert part.notes["start"][0] == 0
