@@ -15,7 +15,7 @@ from musictx import registry
 from musictx.chords import chord_markers, is_chart, name_of, symbol_of
 from musictx.config.checks import DAY
 from musictx.errors import ReadError
-from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
+from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read, repairs_message
 from musictx.grid import FEWEST_ONSETS, exact_share, grid_of
 from musictx.midi.document import MidiFile, read_messages
 from musictx.midi.names import part_names
@@ -34,8 +34,6 @@ VOICES = ["alto", "bass", "soprano", "tenor"]
 BARS_AFTER_END = 32
 #: The most beats that a page gets; with a damaged tempo a piece has millions.
 MOST_BEATS = 50_000
-#: Repairs (:mod:`musictx.midi.scan`) that lose music of the file.
-LOSSY_REPAIRS = ("truncated track", "damaged track", "missing track")
 
 
 def title(name: str) -> str:
@@ -54,8 +52,8 @@ def suffix_of(data: bytes) -> str:
 
 def open_document(data: bytes, name: str, limits: StudioLimits) -> tuple[Document, str | None]:
     """Return the document of a MIDI, MusicXML or chord file with the content ``data`` (b"": an
-    empty document), and a remark for the user: what is lost of a damaged file, or which notation is
-    not played as written; ``None`` if nothing is lost. Raise :class:`Refused`, with ``name`` in the
+    empty document), and a remark for the user about a damaged or empty file, or notation that is
+    not played as written; ``None`` without one. Raise :class:`Refused`, with ``name`` in the
     sentence, if the file is not music, cannot be read, or exceeds ``limits``."""
     if not data:
         return Document(name=name), None
@@ -64,29 +62,14 @@ def open_document(data: bytes, name: str, limits: StudioLimits) -> tuple[Documen
     try:
         score = read(data, limits=dataclasses.replace(limits, seconds=DAY), repairs=repairs)
     except ReadError as error:
-        if error.reason == "not a MIDI file":
-            raise Refused(f"{quoted}: this is neither MIDI nor MusicXML nor a chart") from None
-        sentence = str(error).partition(": ")[2]
-        if limit := re.search(r"limits\.\w+=", sentence):
-            advice = f"; cut it, or start musictx studio with {limit[0]}"
-            sentence = sentence.replace(limit[0], "") + advice
-        raise Refused(f"{quoted}: {sentence}") from None
-    is_notation = suffix_of(data) != ".mid"
-    if repairs and not is_notation and not len(score):
-        raise Refused(f"{quoted}: it is damaged, and no note could be read ({', '.join(repairs)})")
+        raise Refused(f"{quoted}: {str(error).partition(': ')[2]}") from None
     last = max(score.duration, float(score.pedals["time"].max(initial=0.0)))
     if last > limits.seconds:
-        raise Refused(
-            f"{quoted}: it lasts {last / 3600:.1f} hours, and the studio accepts at most "
-            f"{limits.seconds / 3600:g}; cut it, or start musictx studio with limits.seconds="
-        )
-    lost = ", ".join(repair for repair in repairs if repair in LOSSY_REPAIRS)
-    remark = f"The file is damaged ({lost}). What could be read of it is here." if lost else None
-    if not len(score) and not is_chart(score):
-        remark = "There are no notes in this file."
-    if repairs and is_notation:
-        remark = f"Not played as written: {'; '.join(repairs)}."
-    return document_of(score, clean_name(score.title) or name), remark
+        raise Refused(f"{quoted}: {last:.0f} seconds, more than limits.seconds={limits.seconds}")
+    remark = repairs_message(quoted, repairs)
+    if not remark and not len(score) and not is_chart(score):
+        remark = f"{quoted}: there are no notes in this file"
+    return document_of(score, clean_name(score.title) or name), remark or None
 
 
 def document_of(score: Score, name: str = "") -> Document:

@@ -151,7 +151,7 @@ def test_a_mixer_is_read_from_a_file_and_written_into_it():
     data = midi.to_bytes(Score(notes=rows, ticks_per_quarter=480))
     document = document_of(midi.read(data))
     _, remark = exchange.open_document(midi.to_bytes(Score()), "", StudioLimits())
-    assert remark == "There are no notes in this file."
+    assert remark == '"": there are no notes in this file'
     assert original.write(document, data).data == data  # the mixer has its defaults
     first, second = document.tracks
     document.tracks = (second._replace(pan=0, reverb=90), first._replace(volume=20, mute=True))
