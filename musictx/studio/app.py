@@ -75,7 +75,7 @@ class Studio:
             with contextlib.suppress(UserError):  # damaged models are left out
                 self.composer.models.add(name, model)
         self._closing = False
-        guard = Guard(config.host, (folder, PAGE.parents[1]))
+        guard = Guard(config.host)
         self.app = web.Application(
             middlewares=[guard.middleware], client_max_size=config.limits.midi_mb * 1_000_000
         )

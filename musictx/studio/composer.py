@@ -11,7 +11,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from musictx import midi
@@ -51,7 +50,7 @@ class Composer:
     """
 
     def __init__(self, publish: Publish, config: StudioConfig) -> None:
-        self._publish, self._config = publish, config
+        self._publish = publish
         self.models = Models(config)
         self._lock = threading.Condition()
         self._waiting: list[Job] = []  # the queue
@@ -147,7 +146,7 @@ class Composer:
         except Refused:  # the session was deleted meanwhile
             return
         except UserError as error:  # such as a full disk: the take is published nevertheless
-            print(f"musictx studio: {self._message(error)}", file=sys.stderr)
+            print(f"musictx studio: {remove_paths(str(error))}", file=sys.stderr)
         take = take.at(session.document.clock)
         if proposal is not None:
             data = {"take": take.id, "proposal": vars(take.proposals[proposal.number - 1]).copy()}
@@ -160,10 +159,6 @@ class Composer:
             if job.take.place != place:
                 job.take.place = place
                 self._publish(job.session.id, "take", job.take.json(notes=False))
-
-    def _message(self, error: Exception) -> str:
-        """Return the message of ``error`` without paths of this machine."""
-        return remove_paths(str(error), [Path(self._config.folder).expanduser().resolve()])
 
     def _run(self) -> None:
         try:
@@ -201,7 +196,7 @@ class Composer:
         except Cancelled:
             pass
         except UserError as error:
-            message = self._message(error)
+            message = remove_paths(str(error))
         except MemoryError:
             message = "this machine has too little memory for it; ask for less"
         except Exception as error:

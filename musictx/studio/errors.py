@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -26,11 +23,9 @@ _NAME_ERRORS = {
 _PATH = re.compile(r"(?<![\w.])(?:[A-Za-z]:)?(?:[\\/][^\s\\/:'\",]+)+[\\/]([^\s\\/:'\",]+)")
 
 
-def remove_paths(sentence: str, folders: Iterable[Path] = ()) -> str:
-    """Return ``sentence`` on one line, without absolute paths, which a page must not see. Paths in
-    one of the ``folders`` become relative to it. Other paths are cut to their last part."""
-    for folder in folders:
-        sentence = sentence.replace(f"{folder}{os.sep}", "").replace(str(folder), "the folder")
+def remove_paths(sentence: str) -> str:
+    """Return ``sentence`` on one line, with absolute paths, which a page must not see, cut to their
+    last part."""
     return " ".join(_PATH.sub(r"\1", sentence).split())
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import re
 import traceback
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -40,12 +39,10 @@ HEADERS = {
 
 
 class Guard:
-    """Checks requests to the studio at ``host``. Errors never show paths of ``hidden`` folders."""
+    """Checks requests to the studio at ``host``. Errors never show absolute paths."""
 
-    def __init__(self, host: str, hidden: tuple[Path, ...] = ()) -> None:
+    def __init__(self, host: str) -> None:
         self._host = host
-        paths = {path.resolve() for path in hidden}
-        self._hidden = sorted(paths, key=lambda path: len(path.parts), reverse=True)
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -60,7 +57,7 @@ class Guard:
         except web.HTTPException as error:
             if error.status < 400:
                 raise
-            return self._error(_SENTENCES.get(error.status, error.reason), error.status)
+            return self._error(error.reason, error.status)
         except ConnectionError:
             raise
         except Exception as error:
@@ -100,10 +97,13 @@ class Guard:
 
     def is_own_host(self, header: str, port: int) -> bool:
         """Return whether a Host header names this studio, which listens on ``port``."""
-        match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/@]+)(?::(\d{1,5}))?", header)
-        if match is None or int(match[2] or 80) != port:
+        try:
+            address = urlsplit(f"//{header}")
+            name = address.hostname or ""
+            if "@" in header or (address.port or 80) != port:
+                return False
+        except ValueError:
             return False
-        name = match[1].lower().strip("[]")
         if name in ("localhost", "127.0.0.1", "::1", self._host.lower().strip("[]")):
             return True
         # An attacker can make a name point to this machine, but not an address.
@@ -113,11 +113,5 @@ class Guard:
         return False
 
     def _error(self, sentence: str, status: int, **more: Any) -> web.Response:
-        content = {"error": remove_paths(sentence, self._hidden), **more}
+        content = {"error": remove_paths(sentence), **more}
         return web.json_response(content, status=status)
-
-
-_SENTENCES = {
-    404: "there is nothing of this name in the studio",
-    405: "the studio does not allow this method here",
-}

@@ -117,7 +117,7 @@ async def test_no_answer_names_a_folder_of_the_machine(client, tmp_path, monkeyp
         assert str(tmp_path) not in sentence
         assert home not in sentence
         if status == 400:
-            assert sentence == "x: 4/4 of the folder missing, a model/folder"
+            assert sentence == f"x: 4/4 of {tmp_path.name} missing, a model/folder"
         if status == 507:
-            assert sentence == "20261122-x/piece.sqlite: No space left on device"
+            assert sentence == "piece.sqlite: No space left on device"
     assert "Permission denied" in capsys.readouterr().err  # the terminal shows the whole error
