@@ -8,17 +8,10 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from musictx.errors import UserError
+from musictx.errors import UserError, shown
 
 Value = TypeVar("Value")
 
-#: {type of a pydantic error: our sentence} for errors about the name of a field, not its value.
-_NAME_ERRORS = {
-    "unexpected_keyword_argument": "there is no such field",
-    "extra_forbidden": "there is no such field",
-    "missing_argument": "it is missing",
-    "missing": "it is missing",
-}
 #: An absolute path of two or more parts. Its last part (the group) may be shown.
 _PATH = re.compile(r"(?<![\w.])(?:[A-Za-z]:)?(?:[\\/][^\s\\/:'\",]+)+[\\/]([^\s\\/:'\",]+)")
 
@@ -52,11 +45,5 @@ def validate(kind: type[Value], data: Any) -> Value:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "JSON"
-        if first["type"] in _NAME_ERRORS:
-            raise Refused(f"{place[:80]}: {_NAME_ERRORS[first['type']]}") from None
         text = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
-        if first["type"] == "dataclass_type":
-            text = "expected a JSON object"
-        value = repr(first["input"])
-        value = value if len(value) <= 40 else f"{value[:37]}..."
-        raise Refused(f"{place[:80]}={value}: {text}") from None
+        raise Refused(f"{place[:80]}={shown(repr(first['input']))}: {text}") from None

@@ -67,15 +67,15 @@ TRACK = {"id": 0, "name": "", "program": 0, "drum": False}
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        ([], "expected a JSON object"),
-        ({"notes": []}, "notes: there is no such field"),
+        ([], "JSON=[]: expected a dictionary"),
+        ({"notes": []}, "notes=[]: Unexpected keyword argument"),
         ({"remove": 3}, "remove=3: "),
         ({"remove": [7]}, "remove: there is no note 7"),
         ({"remove": [0, 0]}, "remove: a number is given twice"),
         ({"remove": [0], "change": [[0, *NOTE[1:]]]}, "changed and removed at once"),
         ({"change": [NOTE]}, "change: there is no note 2"),
         ({"add": [[5, *NOTE[1:]]]}, "numbered from 2 on without gaps"),
-        ({"add": [NOTE[:5]]}, "add.0.5: it is missing"),
+        ({"add": [NOTE[:5]]}, "add.0.5=[2, 0.5, 1.0, 60, 80]: Field required"),
         ({"add": [[2, 1.0, 0.5, 60, 80, 0]]}, "ends at 0.5 s, before it begins at 1 s"),
         ({"add": [[2, 0, float("nan"), 60, 80, 0]]}, "add.0.2=nan: "),
         ({"add": [[2, 0, 7201, 60, 80, 0]]}, "a piece lasts at most 7200 s"),

@@ -182,7 +182,7 @@ async def test_exports_contain_the_piece_a_part_of_it_or_a_proposal(client, tmp_
         ({"begin": "5", "end": "4"}, "begin=5 end=4: expected end > begin"),
         ({"end": "nan"}, "end='nan': expected a finite number"),
         ({"take": "five"}, "take='five': expected a valid integer"),
-        ({"from": "1"}, "from: there is no such field"),
+        ({"from": "1"}, "from='1': Unexpected keyword argument"),
     ):
         error, _ = await file("x.mid", 400, **query)
         assert sentence in json.loads(error)["error"]
