@@ -8,9 +8,6 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-#: The most events that wait for a page. A page that falls further behind is disconnected; it
-#: connects again, and gets the whole state.
-MOST_WAITING = 1000
 #: The function :meth:`Hub.publish`.
 Publish = Callable[[str, str, Any], None]
 #: The messages for a page. None: the stream ends.
@@ -30,32 +27,24 @@ class Hub:
             self._loop.call_soon_threadsafe(self._send, session, encode_event(kind, data))
 
     def _send(self, session: str, data: bytes) -> None:
-        for page in [page for page, session_id in self._pages.items() if session_id == session]:
-            try:
+        for page, session_id in self._pages.items():
+            if session_id == session:
                 page.put_nowait(data)
-            except asyncio.QueueFull:
-                self._disconnect(page)
 
     @contextlib.contextmanager
     def connect(self, session: str) -> Iterator[PageQueue]:
         """Connect a page until the block ends, and yield the queue of its messages."""
-        page: PageQueue = asyncio.Queue(MOST_WAITING)
+        page: PageQueue = asyncio.Queue()
         self._pages[page] = session
         try:
             yield page
         finally:
-            self._pages.pop(page, None)
+            del self._pages[page]
 
     def close(self) -> None:
-        """Disconnect every page."""
-        for page in [*self._pages]:
-            self._disconnect(page)
-
-    def _disconnect(self, page: PageQueue) -> None:
-        del self._pages[page]
-        while not page.empty():
-            page.get_nowait()
-        page.put_nowait(None)
+        """End the streams of all pages."""
+        for page in self._pages:
+            page.put_nowait(None)
 
 
 def encode_event(kind: str, data: Any) -> bytes:

@@ -46,14 +46,14 @@ async def test_all_pages_of_a_session_receive_its_events_from_any_thread(client)
 
 
 async def test_a_page_that_reads_nothing_is_disconnected_and_may_connect_again(client, monkeypatch):
-    monkeypatch.setattr("musictx.studio.events.MOST_WAITING", 5)
+    monkeypatch.setattr(routes, "WRITE_SECONDS", 0.1)
     session = (await new_piece(client, ODE))["id"]
     stream = await client.get(f"/api/sessions/{session}/events")
     await events(stream, 1)
-    for _ in range(6):  # within one turn of the event loop, so that nothing is sent meanwhile
-        client.composer.publish(session, "take", {"id": 1})
+    client.composer.publish(session, "take", "x" * 50_000_000)  # more than waits in a socket
     async with asyncio.timeout(5):
-        await stream.content.read()  # until the stream ends
+        while client.studio.hub._pages:
+            await asyncio.sleep(0.02)
     async with client.get(f"/api/sessions/{session}/events") as again:
         assert (await events(again, 1))[0][0] == "takes"
 
