@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import os
 import signal
@@ -77,7 +76,8 @@ async def _serve(config: StudioConfig) -> None:
         try:
             await site.start()
         except OSError as error:
-            raise UserError(_listen_error(config, error)) from None
+            place = f"host={config.host} port={config.port}"
+            raise UserError(f"{place}: {error.strerror}; port=0 takes a free port") from None
         studio.composer.start()
         host = f"[{config.host}]" if ":" in config.host else config.host
         if config.host in EVERYWHERE:
@@ -91,18 +91,6 @@ async def _serve(config: StudioConfig) -> None:
         await stop.wait()
     finally:
         await runner.cleanup()
-
-
-def _listen_error(config: StudioConfig, error: OSError) -> str:
-    """Return the sentence for an ``error`` that prevents listening."""
-    if error.errno == errno.EADDRINUSE:
-        return (
-            f"port={config.port}: another program listens there, maybe a studio; give another, "
-            f"such as port={config.port % 65_535 + 1}, or port=0 for any that is free"
-        )
-    if error.errno == errno.EACCES:
-        return f"port={config.port}: this system lets only its administrator listen there"
-    return f"host={config.host}: this machine has no such address ({error.strerror or error})"
 
 
 def _browser() -> webbrowser.BaseBrowser | None:
