@@ -219,12 +219,8 @@ class Composer:
             with contextlib.suppress(Refused), job.session.locked_folder() as folder:
                 name = f"{stem(take.id)}-{proposal.number}.mid"
                 write_bytes(folder / "takes" / name, midi.to_bytes(score))
-            finished = [other for other in take.proposals if other.state == "done"]
-            for other in finished:
-                if other.notes and other.notes == proposal.notes:
-                    proposal.remark = f"the same notes as proposal {other.number}"
             take.proposals[proposal.number - 1] = proposal
-            if len(finished) + 1 == len(take.proposals):
+            if all(each.state == "done" for each in take.proposals):
                 take.progress = 1.0
                 take.finish("done")
             self._save(job.session, take, proposal)

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import threading
-from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
@@ -217,19 +216,3 @@ def test_a_deletion_waits_for_a_write_and_no_other_follows(write, studio, sessio
     assert not folder.exists()
     assert sorted(path.name for path in session.folder.glob("takes/*")) == files
     assert "0001.mid" in files
-
-
-def test_a_proposal_with_the_notes_of_another_proposal_has_a_remark(studio, session, monkeypatch):
-    original, proposals = performing.proposal_of, []
-
-    def proposal_of(*arguments):  # the third finished proposal gets the notes of the first
-        proposals.append(original(*arguments))
-        last = proposals[-1]
-        return last if len(proposals) < 3 else replace(last, notes=list(proposals[0].notes))
-
-    monkeypatch.setattr(performing, "proposal_of", proposal_of)
-    take = studio.compose(session, task="continue", seconds=2, samples=3, seed=1)
-    twins = [p for p in take["proposals"] if p["notes"] == proposals[0].notes]
-    one, other = sorted(twins, key=lambda proposal: bool(proposal["remark"]))
-    assert not one["remark"]
-    assert other["remark"] == f"the same notes as proposal {one['number']}"
