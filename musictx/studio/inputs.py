@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from musictx import midi
-from musictx.beats import Beats
 from musictx.chords import is_chart
 from musictx.notes import DRUMS, PEDAL, Score, skyline, until
 from musictx.studio.change import Note, NumberedNote
@@ -20,7 +19,7 @@ from musictx.studio.document import Document, starts_inside
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import closest_grid, music_of, score_of
 from musictx.studio.models import Model
-from musictx.studio.request import LONGEST, Request, bar_range
+from musictx.studio.request import Request
 from musictx.tokens.controls import measure_controls
 from musictx.tokens.tokenizer import Clock
 
@@ -111,7 +110,7 @@ def _new_piece(document: Document, request: Request, model: Model) -> Input:
         begin = beats.seconds(beats.bar_line(beats.quarters(document.duration)))
     seconds = request.seconds
     if request.bars is not None:  # bars of the document, since the model may count seconds
-        seconds = _seconds_of_bars(beats, begin, request.bars)
+        seconds = beats.seconds(beats.bar_line(beats.quarters(begin), request.bars)) - begin
     if model.bpm is not None and seconds is not None:
         length = beats.quarters(begin + seconds) - beats.quarters(begin)
         seconds = length * 60.0 / model.bpm
@@ -159,11 +158,6 @@ def _new_parts(document: Document, request: Request, model: Model) -> Input:
         raise Refused("there are no notes here to compose to; draw some, or begin with a new piece")
     parts = _part_tracks(document, request)
     names = ",".join(parts)
-    if not model.has_programs:
-        raise Refused(
-            f"the model {model.name} writes no {names} to other tracks; choose one that keeps "
-            "instruments apart, such as song"
-        )
     request = replace(request, task="accompany")
     source = _with_file(document, request, model, score, {"add": names})
     # The command writes the new parts, in this order, on tracks after those of the file.
@@ -179,12 +173,6 @@ def _continuation(document: Document, request: Request, model: Model) -> Input:
     if not earlier:
         raise Refused(f"there are no notes before {seam:.1f} s that could be continued")
     score = score_of(document, earlier)
-    if model.four_voices and score.one_voice:
-        raise Refused(
-            f"this is one voice, and the model {model.name} continues four; harmonise it first"
-        )
-    if request.bars is not None:
-        _seconds_of_bars(score.beats, seam, request.bars)  # checks only that they are not too long
     score = until(score, seam)
     notes = score.notes
     pedals = score.pedals[score.pedals["time"] < seam]
@@ -198,15 +186,6 @@ def _continuation(document: Document, request: Request, model: Model) -> Input:
     return _with_file(document, request, model, score, options, later_notes=later_notes)
 
 
-def _seconds_of_bars(beats: Beats, begin: float, count: int) -> float:
-    """Return the seconds of ``count`` bars from ``begin``; refuse too long ones."""
-    line = beats.bar_line(beats.quarters(begin), count)
-    seconds = beats.seconds(line) - begin
-    if seconds > 2 * LONGEST:
-        raise Refused(f"bars={count}: at this tempo they last {seconds:.0f} s; ask for fewer")
-    return seconds
-
-
 def _gap(document: Document, request: Request, model: Model) -> Input:
     """Return the input for composing the selected bars anew."""
     begin, end = round(request.begin, 4), round(request.end, 4)
@@ -216,8 +195,6 @@ def _gap(document: Document, request: Request, model: Model) -> Input:
     drums = {track.id for track in document.tracks if track.drum}
     if request.tracks is None:
         selected_tracks -= drums
-    elif selected_tracks & drums and not model.has_programs:
-        raise Refused(f"the model {model.name} writes no drums; leave their track out")
     inside = {n: note[4] for n, note in document.notes.items() if starts_inside(note, begin, end)}
     staying, locked_tracks = _choose_staying(document, request, inside, selected_tracks)
     selected_tracks -= locked_tracks
@@ -234,19 +211,9 @@ def _gap(document: Document, request: Request, model: Model) -> Input:
     if request.task == "vary":
         shortened = {}
     document = replace(document, notes=document.notes | moved | shortened)
-    if begin >= document.duration - 0.002:  # times are rounded to ticks
-        raise Refused("the selection begins after the last note; continue goes on from there")
     used_tracks = document.tracks_of(document.notes.keys() - staying)
     if not selected_tracks & used_tracks:
         raise Refused("there are no notes on these tracks: there is nothing to compose anew")
-    if model.four_voices:
-        if staying:
-            raise Refused(f"the model {model.name} keeps no locked notes there; unlock them first")
-        if (count := len(used_tracks - drums)) != 4:
-            raise Refused(
-                f"the model {model.name} writes four voices, a track each; here, {count} "
-                f"track{' has' if count == 1 else 's have'} notes"
-            )
     is_staying = np.array([row[0] in staying for row in document.rows()], bool)
     first_free = max(track.id for track in document.tracks) + 1
     score = _move_to_locked_tracks(score_of(document), is_staying, first_free)
@@ -280,26 +247,15 @@ def _choose_staying(
     document: Document, request: Request, inside: Mapping[int, int], selected_tracks: set[int]
 ) -> tuple[set[int], set[int]]:
     """Return, of the notes ``inside`` the gap ({number: track}) on the selected tracks, the numbers
-    of those that stay, and the tracks with only locked notes, on which nothing is composed. Raise
-    :class:`Refused` if every note would stay."""
+    of those that stay, and the tracks with only locked notes, on which nothing is composed. At
+    least one note that is not locked is varied."""
     inside = {number: track for number, track in inside.items() if track in selected_tracks}
     unlocked = [number for number in inside if number not in document.locked]
-    bars = bar_range(request, document.beats)
-    if inside and not unlocked:
-        raise Refused(
-            f"all notes selected in {bars} are locked; unlock some of them, or select more"
-        )
     locked_tracks = {*inside.values()} - {inside[number] for number in unlocked}
     staying = {number for number in inside if inside[number] not in locked_tracks} - {*unlocked}
     if request.task == "vary":
         random = np.random.default_rng((request.seed, 1))
-        count = round(request.keep * len(unlocked))
-        if 0 < len(unlocked) == count:
-            notes = f"all {count} notes that are" if count > 1 else "the one note that is"
-            raise Refused(
-                f"keep={request.keep:g}: {notes} not locked in {bars} would stay; keep fewer, or "
-                "select more"
-            )
+        count = min(round(request.keep * len(unlocked)), max(len(unlocked) - 1, 0))
         staying |= {unlocked[i] for i in random.permutation(len(unlocked))[:count].tolist()}
     return staying, locked_tracks
 

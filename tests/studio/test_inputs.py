@@ -71,9 +71,8 @@ def test_a_gap_removes_the_notes_inside_it(piano, score, begin, length, locked, 
     ]
     try:
         source = prepare(document, request, piano)
-    except Refused:
+    except UserError:
         return
-    assert not selected or set(selected) - document.locked
     assert source.score is not None
     assert len(source.score) == len(document.notes)
     kept = source.task.given
@@ -142,16 +141,16 @@ def test_nothing_is_composed_on_tracks_whose_notes_in_the_gap_are_all_locked(pia
     inside = {n: row[4] for n, row in document.notes.items() if 3.75 - NEAR < row[0] < 7.5 - NEAR}
     chosen = {0, 1} if tracks is None else {*tracks}  # not the drums
     document.locked = {number for number, track in inside.items() if track in chosen}
-    with pytest.raises(Refused, match="all notes selected in bars 3 to 4 are locked; unlock some"):
+    with pytest.raises(Refused, match="no notes on these tracks"):
         prepare(document, request, piano)
     for track in chosen:
         document.locked = {n for n, other in inside.items() if other != track}
         assert prepare(document, request, piano).config.tracks == str(track + 1)
-    if task == "vary":  # 0.6 of one note is rounded to one
+    if task == "vary":  # 0.6 of one note is rounded to none
         selected = [n for n, track in inside.items() if track in chosen]
         document.locked = {*selected[1:]}
-        with pytest.raises(Refused, match="the one note that is not locked in bars 3 to 4 would"):
-            prepare(document, replace(request, keep=0.6), piano)
+        source = prepare(document, replace(request, keep=0.6), piano)
+        assert len(source.score) - len(source.task.given) == 1
 
 
 def test_phrases_of_a_harmonised_melody_end_under_fermatas():
