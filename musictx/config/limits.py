@@ -38,7 +38,8 @@ class Limits(CheckedOptions, prefix="limits"):
         60.0, "time to read a file, seconds (prepare, studio)", above=0, below=1e6
     )
     read_mb: int = option(2048, "memory to read a file, MB (prepare, studio)", low=16)
-    wav_seconds: int = option(3600, "length of a WAV file to render, seconds", low=1)
+    # A WAV file has a size of 32 bits, which is 24,347 seconds. Notes may ring on for 200 seconds.
+    wav_seconds: int = option(3600, "length of a WAV file to render, seconds", low=1, high=24_000)
 
 
 @dataclass

@@ -37,8 +37,6 @@ REVERB_LEVEL, REVERB_BAND = 0.2, (200, 2000)
 HOP = 1 << 16
 #: Seconds of sound in a block.
 BLOCK_SECONDS = 10.0
-#: The most bytes of sound in a WAV file, whose fields for lengths have 32 bits.
-MAX_WAV_BYTES = 2**32 - 4096
 
 
 def write(
@@ -59,8 +57,8 @@ def write(
 
     The whole piece is scaled so that its loudest sample is 1 dB below full scale, but amplified at
     most by :data:`MAX_GAIN`. No partly written file is left. Raises :class:`UserError` for a Score
-    without notes, an invalid sound font, and a piece that is longer than ``limits.wav_seconds`` or
-    does not fit into a WAV file; raises :class:`WriteError` if the file cannot be written.
+    without notes, an invalid sound font, and a piece that is longer than ``limits.wav_seconds``;
+    raises :class:`WriteError` if the file cannot be written.
     """
     path = Path(path)
     limits = limits or Limits()
@@ -72,18 +70,12 @@ def write(
             f"limits.wav_seconds={limits.wav_seconds}"
         )
 
-    def check_size(frames: float) -> None:
-        if frames > MAX_WAV_BYTES // 4:  # two channels of 16 bits
-            raise UserError(f"{path.name}: more sound than fits into a WAV file")
-
-    check_size(score.duration * RATE)
     font = SoundFont(INCLUDED_FONT if soundfont is None else soundfont, limits)
     peak = 0.0
     with atomic(path) as temporary, tempfile.TemporaryFile(dir=path.parent) as frames:
         for block in blocks(score, font, sample_rate=RATE, mix=mix):
             peak = max(peak, float(np.abs(block).max(initial=0.0)))
             frames.write(np.ascontiguousarray(block, "<f4").tobytes())
-            check_size(frames.tell() // 8)  # two channels of 32 bits
             if on_block is not None:
                 on_block()
         frames.seek(0)

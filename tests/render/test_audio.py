@@ -53,15 +53,11 @@ def test_a_pedal_holds_notes(font):
     assert np.abs(sounds[1][44100 * 17 // 10 : 44100 * 19 // 10]).max() > 0.1
 
 
-def test_a_path_that_cannot_be_written_is_refused_and_nothing_is_left(font, tmp_path, monkeypatch):
+def test_a_path_that_cannot_be_written_is_refused_and_nothing_is_left(font, tmp_path):
     (tmp_path / "b.wav").mkdir()
     for place in (font / "a.wav", tmp_path / "b.wav"):
         with pytest.raises(UserError, match=rf"{place.name}: cannot be written"):
             audio.write(SCORE, place, soundfont=font)
-    for seconds in (SCORE.duration - 0.1, SCORE.duration + 0.1):  # without the reverb, with it
-        monkeypatch.setattr(audio, "MAX_WAV_BYTES", round(seconds * audio.RATE * 4))
-        with pytest.raises(UserError, match=r"^a\.wav: more sound than fits into a WAV file"):
-            audio.write(SCORE, tmp_path / "a.wav", soundfont=font)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["b.wav", "x.sf2"]
 
 
