@@ -100,7 +100,7 @@ def test_a_compressed_font_sounds_as_the_plain_one(tmp_path):
 
 
 def test_recordings_that_are_damaged_or_too_long_are_left_out(tmp_path):
-    whole = f.ogg(np.stack((f.sine().frames, np.zeros(2205)), 1))  # the first channel counts
+    whole = f.ogg(f.sine().frames)
     assert np.abs(decode(whole, 2205) - 32768 * f.sine().frames).max() < 3000
     opus = io.BytesIO()
     soundfile.write(opus, f.sine().frames, 24000, format="OGG", subtype="OPUS")
