@@ -1,5 +1,5 @@
 """Training from the page: one ``musictx train`` at a time, in a separate process. Its state is read
-from the files of the run, so it can be resumed even after the studio was stopped or killed."""
+from the files of the run, so it can be resumed after the studio was stopped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from musictx.data.workers import run_isolated
 from musictx.errors import UserError
 from musictx.hydra_config.finetuning import contents_of, nearest_model
 from musictx.notes import Score
-from musictx.studio.config import EVERYWHERE, StudioConfig
+from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 from musictx.training import run_folder
 
@@ -89,7 +89,7 @@ class Training:
         """Start to train on a folder, or resume its training. Return the state."""
         folder = self._folder(typed)
         with self._lock:
-            if self._pid() is not None:
+            if self._is_running():
                 raise Refused("a training is already running; stop it first", 409)
             self._runs.mkdir(parents=True, exist_ok=True)
             run = self._run(folder)
@@ -101,15 +101,15 @@ class Training:
                     stderr=subprocess.STDOUT,
                     start_new_session=True,  # Ctrl-C in the terminal reaches only the studio
                 )
-            current = {"typed": typed, "folder": str(folder), "pid": self._process.pid}
+            current = {"typed": typed, "folder": str(folder)}
             files.write_text(self._runs / CURRENT, json.dumps(current))
         return self.json()
 
     def stop(self) -> None:
         """Ask the training to save its state and end."""
-        with self._lock, suppress(OSError):
-            if (pid := self._pid()) is not None:
-                os.kill(pid, signal.SIGTERM)
+        with self._lock:
+            if self._process is not None:
+                self._process.terminate()
 
     def close(self) -> None:
         """Stop the training, and wait for its end. The next :meth:`start` resumes it."""
@@ -125,7 +125,7 @@ class Training:
             return {"state": "none"}
         run = run_folder.RunFolder(self._run(Path(current["folder"])))
         status, state = run.status(), "stopped"
-        if self._pid() is not None:
+        if self._is_running():
             state = "training"
         elif status.is_finished:
             state = "finished"
@@ -141,7 +141,7 @@ class Training:
             "rows": rows[:: math.ceil(len(rows) / MOST_ROWS) or 1],
             "samples": samples,
             "model": run.path.name if shipped.is_model(run.model) else None,
-            "error": self._last_line(run.path, current) if state == "failed" else "",
+            "error": _last_line(run.path) if state == "failed" else "",
         }
 
     def sample(self, step: int) -> tuple[Score, str]:
@@ -167,7 +167,7 @@ class Training:
 
     def _folder(self, typed: Any) -> Path:
         """Return the folder whose path a user ``typed``. Raise :class:`Refused` (see above)."""
-        if self._config.host in EVERYWHERE or not self._config.host.startswith(("127.", "local")):
+        if not self._config.host.startswith(("127.", "local")):
             sentence = "only a studio that other machines cannot reach trains from the page"
             raise Refused(sentence, 403)
         if not isinstance(typed, str) or not typed.strip() or len(typed) > 1000 or "\0" in typed:
@@ -192,29 +192,16 @@ class Training:
             return files.read_json(self._runs / CURRENT)
         return None
 
-    def _pid(self) -> int | None:
-        """Return the id of the running process, even of a killed studio; ``None`` without one."""
-        if self._process is not None:
-            return self._process.pid if self._process.poll() is None else None
-        current = self._current()
-        if current is None or sys.platform == "win32":
-            return None
-        pid: int = current["pid"]
-        lock = self._run(Path(current["folder"])) / run_folder.LOCK
-        with suppress(OSError, ValueError):
-            # Process ids are reused; the lock names the process of the training.
-            if f"process {pid} " in lock.read_text("utf-8"):
-                os.kill(pid, 0)  # raises OSError if there is no such process
-                return pid
-        return None
+    def _is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
-    def _last_line(self, run: Path, current: dict[str, Any]) -> str:
-        """Return the last line that a failed training printed, without paths of the machine."""
-        with suppress(OSError):
-            lines = run.with_suffix(".log").read_text("utf-8", "replace").strip().splitlines()
-            line = (lines or [""])[-1].replace(current["folder"], current["typed"])
-            return line.replace(str(self._runs) + os.sep, "")[:300]
-        return ""
+
+def _last_line(run: Path) -> str:
+    """Return the last line that a failed training printed."""
+    with suppress(OSError):
+        lines = run.with_suffix(".log").read_text("utf-8", "replace").strip().splitlines()
+        return lines[-1][:300] if lines else ""
+    return ""
 
 
 def _arguments(folder: str, run: str) -> list[str]:
