@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import time
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,7 @@ from mido import sockets
 from musictx import files
 from musictx.errors import UserError, WriteError
 
-_INSTALL = (
-    "MIDI ports need python-rtmidi: pip install 'musictx[live]'. Without it only "
-    "socket:HOST:PORT and, for output, a .mid file can be used"
-)
+_INSTALL = "MIDI ports need pip install 'musictx[live]' and a system that offers them"
 
 
 class FilePort:
@@ -79,24 +75,16 @@ def open_port(option: str, name: str | None) -> Any:
         return FilePort(Path(name).expanduser())
     where = option if name is None else f"{option}={name}"
     if name is not None and name.startswith("socket:"):
-        host, _, number = name.removeprefix("socket:").rpartition(":")
-        if not host or not re.fullmatch("[0-9]{1,5}", number) or int(number) > 65535:
-            raise UserError(f"{where}: expected socket:HOST:PORT, such as socket:localhost:9080")
         try:
-            return SocketPort(host, int(number))
-        except OSError as error:
-            raise UserError(
-                f"{where}: nobody listens there ({error}); start the other side first"
-            ) from None
+            return SocketPort(*sockets.parse_address(name.removeprefix("socket:")))
+        except (OSError, ValueError) as error:
+            reason = "expected socket:HOST:PORT of a program that listens there"
+            raise UserError(f"{where}: {reason} ({error})") from None
     try:
         ports = getattr(mido, f"get_{option}_names")()
-    except ImportError:
-        raise UserError(f"{where}: {_INSTALL}") from None
     except Exception as error:  # python-rtmidi raises its own class, for example without ALSA
-        raise UserError(
-            f"{where}: this system offers no MIDI ports ({error}); "
-            "socket:HOST:PORT or a .mid file works, too"
-        ) from None
+        others = "socket:HOST:PORT and, for output, a .mid file work without"
+        raise UserError(f"{where}: {_INSTALL} ({error}); {others}") from None
     matching = [port for port in ports if name is None or port == name]
     matching = matching or [port for port in ports if str(name).lower() in port.lower()]
     if not matching:
@@ -109,7 +97,5 @@ def check() -> str:
     """Return the names of the MIDI output ports, or why there are none (for ``musictx doctor``)."""
     try:
         return ", ".join(mido.get_output_names()) or "there are none"
-    except ImportError:
-        return f"none: {_INSTALL}"
     except Exception as error:  # as in open_port
-        return f"none: {error}"
+        return f"none: {_INSTALL} ({error})"

@@ -169,7 +169,7 @@ def test_errors_of_ports_name_a_remedy(monkeypatch):
     monkeypatch.setattr(mido, "get_input_names", lambda: ["Keystation 49"])
     monkeypatch.setattr(mido, "open_input", lambda name: f"<{name}>")
     assert ports.open_port("input", "keystation") == "<Keystation 49>"
-    wrong = {"Organ": "Keystation 49", "socket:127.0.0.1:1": "nobody listens there"}
+    wrong = {"Organ": "Keystation 49", "socket:127.0.0.1:1": "of a program that listens"}
     for address in ("9080", "localhost:99999", "localhost:\u0661"):
         wrong[f"socket:{address}"] = "expected socket:HOST:PORT"
     for name, words in wrong.items():
