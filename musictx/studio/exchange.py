@@ -18,9 +18,8 @@ from musictx.errors import ReadError
 from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read, repairs_message
 from musictx.grid import FEWEST_ONSETS, exact_share, grid_of
 from musictx.midi.document import MidiFile, read_messages
-from musictx.midi.names import part_names
 from musictx.notes import MARKS, NOTE, Score
-from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
+from musictx.studio.change import MIXER, TEXTS, Track, clean_name
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
@@ -157,22 +156,6 @@ def audible_notes(document: Document) -> list[int]:
     return [number for number, note in document.notes.items() if note[4] in tracks]
 
 
-def default_names(document: Document) -> dict[int, str]:
-    """Return {track: name} for the tracks without a name. A page shows these names, but they are
-    never written to a file, since models read the names of tracks."""
-    names = part_names([(t.id, t.program, t.drum) for t in document.tracks if not t.name], {})
-    return {part[0]: name.capitalize() for part, name in names.items()}
-
-
-def remove_default_names(change: Change, document: Document) -> Change:
-    """Return ``change``, from a page, without the names of :func:`default_names`."""
-    if change.tracks is None:
-        return change
-    defaults = default_names(document)
-    tracks = (t._replace(name="") if t.name == defaults.get(t.id) else t for t in change.tracks)
-    return dataclasses.replace(change, tracks=tuple(tracks))
-
-
 def document_json(document: Document) -> dict[str, Any]:
     """Return the document as JSON for a page. ``brought`` describes the accepted proposals:
     {"take/proposal": (number of its first note, count of its notes, notes that it replaced)}."""
@@ -187,14 +170,13 @@ def document_json(document: Document) -> dict[str, Any]:
 
 def derived_json(document: Document) -> dict[str, Any]:
     """Return as JSON the values that are computed from a document, so any change may alter them."""
-    defaults = default_names(document)
     return {
         "revision": document.revision,
         "next_id": document.next_id,
         "duration": document.duration,
         "music": music_of(document),
         "beats": beats_json(document),
-        "tracks": [t._asdict() | {"name": defaults.get(t.id, t.name)} for t in document.tracks],
+        "tracks": [track._asdict() for track in document.tracks],
         **markers_json(document),
     }
 

@@ -63,7 +63,7 @@ class Session:
         that which the page changed (409), or the change cannot be applied."""
         with self.locked_folder():
             document = self.document_at(revision)
-            change = document.check(exchange.remove_default_names(change, document), self._limits)
+            change = document.check(change, self._limits)
             path, done = self.folder / store.DATABASE, self._done + 1
             self.document = store.write(path, document, change, done, is_new=True)
             self._done = self._length = done

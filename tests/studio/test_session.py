@@ -13,15 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx import midi
 from musictx.errors import WriteError
-from musictx.notes import Score
 from musictx.studio import session as session_module
 from musictx.studio import store
-from musictx.studio.change import Change, parse_change
+from musictx.studio.change import Change
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from musictx.studio.exchange import open_document, score_of
+from musictx.studio.exchange import open_document
 from musictx.studio.session import Session, Sessions
 from musictx.studio.takes import Proposal, Take, Takes, acceptance_change, save_take
 from tests.studio.changes import LIMITS, changes, music
@@ -188,19 +186,6 @@ def test_damaged_takes_are_left_out_and_their_numbers_are_not_used_again(tmp_pat
     (take,) = takes.values()
     assert json.loads(json.dumps(take.json())) == json.loads(text)
     assert takes.last_number == 99
-
-
-def test_a_name_that_is_only_shown_follows_its_instrument_and_is_in_no_file(tmp_path):
-    """Although the page sends it back; models read the names of tracks."""
-    score = Score(notes=[(0, 1, 60, 80, t, False, t) for t in (0, 1, 33)])
-    session = new_session(tmp_path / "s", midi.to_bytes(score))
-    rows = session.json()["tracks"]
-    assert [row["name"] for row in rows] == ["Piano 1", "Piano 2", "Bass"]
-    sent = [row | {"program": 40} for row in rows]
-    sent[1]["name"] = "Left hand"
-    rows = session.apply(parse_change({"tracks": sent}), 0)["tracks"]
-    assert [row["name"] for row in rows] == ["Strings 1", "Left hand", "Strings 2"]
-    assert score_of(session.document).names == {1: "Left hand"}
 
 
 def test_a_session_is_one_object_while_it_is_used_and_is_freed_later(tmp_path, monkeypatch):

@@ -53,8 +53,8 @@ export function mountTracks(app, panel) {
       const notes = count(counts.get(id) ?? 0, "note");
       const selected = app.selection.tracks.has(id);
       name.textContent = label;
-      instrumentName.textContent = instrument(track);
-      set(button, { title: `${notes}. Click to select this track`, "aria-label": `${label} ${instrument(track)}, ${notes}${selected ? ", selected" : ""}` });
+      instrumentName.textContent = track.name ? instrument(track) : ""; // without a name, this is the label
+      set(button, { title: `${notes}. Click to select this track`, "aria-label": `${label} ${instrumentName.textContent}, ${notes}${selected ? ", selected" : ""}` });
       for (const flag of flags) set(flag.button, { title: `${flag.word} ${label}`, "aria-label": `${flag.word} ${label}`, "aria-pressed": String(Boolean(track[flag.word])) });
       for (const each of [volume, pan]) each.update(track, label);
       set(more, { title: "Name and instrument", "aria-label": `Name and instrument of ${label}`, "aria-expanded": String(editing === id) });
