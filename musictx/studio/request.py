@@ -99,16 +99,11 @@ def parse_request(
 
 def label(request: Request, beats: Beats) -> str:
     """Return a short description of the request for the user."""
-    length = f"{request.seconds or 0:g} s"
-    if request.bars is not None:
-        length = "1 bar" if request.bars == 1 else f"{request.bars} bars"
-    if request.task == "new":
-        return f"new piece, {length}"
-    if request.task == "continue":
-        return f"continue for {length}"
-    if request.task == "vary":
-        return f"vary {bar_range(request, beats)}, {100 * request.keep:.0f} % kept"
-    return f"{request.task} {bar_range(request, beats)}"
+    if request.task not in ("new", "continue"):
+        return f"{request.task} {bar_range(request, beats)}"
+    if request.bars is None:
+        return f"{request.task}, {request.seconds:g} s"
+    return f"{request.task}, {request.bars} bar{'s' if request.bars > 1 else ''}"
 
 
 def bar_range(request: Request, beats: Beats) -> str:
