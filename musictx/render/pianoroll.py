@@ -203,10 +203,6 @@ def _draw_header(pen: ImageDraw.ImageDraw, layout: Layout, title: str) -> None:
     if len(parts) == 1:
         return
     x: float = width - RIGHT  # the legend runs from the right edge inwards
-    if len(parts) > 8:
-        more = f"and {len(parts) - 8} more"
-        pen.text((x, 48), more, FAINT, _font(12.5), "rs")
-        x -= pen.textlength(more, _font(12.5)) + 16
     names = part_names(parts, score.names)
     for part in reversed(parts[:8]):
         pen.text((x, 48), names[part], INK, _font(12.5), "rs")
