@@ -127,7 +127,7 @@ def test_tempo_and_meter_change_in_the_middle_and_a_pick_up_is_bar_0(desk):
 
 def test_the_mixer_is_saved_with_the_piece_and_exported(desk):
     desk.open_example("Ode to joy")
-    name, page = "Acoustic Grand Piano", desk.page  # the track has no name
+    name, page = "Grand piano", desk.page  # the track has no name
     for setting, value in (("volume", 60), ("pan", 20)):
         page.get_by_label(f"{setting} of {name}", exact=True).evaluate(
             "(e, v) => {e.value = String(v); e.dispatchEvent(new Event('input'));"
