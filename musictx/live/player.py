@@ -15,16 +15,11 @@ from dataclasses import dataclass
 import mido
 from mido.ports import BaseOutput
 
-from musictx.apps.results import print_line
 from musictx.notes import DRUMS
 from musictx.sampling.stream import Event, Stream
 
 #: An event is late if it is sent more than this many seconds after it was due.
 LATE_SECONDS = 0.03
-#: The model's context is halved if less than this share of ``look_ahead`` is composed.
-LOW_SHARE = 0.25
-#: The shortest context, in tokens, to which it is halved, and the seconds between two halvings.
-SHORTEST_CONTEXT, SECONDS_BETWEEN_HALVINGS = 64, 4.0
 #: The MIDI channel of drums, and the controller "all notes off".
 DRUM_CHANNEL, ALL_NOTES_OFF = 9, 123
 
@@ -105,17 +100,16 @@ def play(
 ) -> PlayReport:
     """Play ``stream`` to its end, or until ``stop()`` is true.
 
-    Playing begins when ``look_ahead`` seconds of music after the first event are composed. If
-    composing falls behind, the model's context is shortened, which makes it faster. After a late
-    event, all following ones are delayed equally, so that the rhythm stays. ``on_event`` is called
-    with each event after it is sent. ``report`` is updated while playing. At the end, and after an
-    error, the stream is closed and all notes are ended.
+    Playing begins when ``look_ahead`` seconds of music after the first event are composed. After a
+    late event, all following ones are delayed equally, so that the rhythm stays. ``on_event`` is
+    called with each event after it is sent. ``report`` is updated while playing. At the end, and
+    after an error, the stream is closed and all notes are ended.
     """
     report = report or PlayReport()
     channels, queue = Channels(output, programs), deque[Event]()
     start: float | None = None  # the time of the clock at 0 s of the music; None: not begun
     compose_seconds = 0.0  # moving average of the time to compose an event
-    last_halving, is_complete = -SECONDS_BETWEEN_HALVINGS, False
+    is_complete = False
     try:
         while not stop() and (queue or not is_complete):
             now = time.monotonic()
@@ -140,12 +134,6 @@ def play(
             if due is not None and (may_wait or due - now < compose_seconds):
                 time.sleep(min(due - now, 0.01))
                 continue
-            can_halve = stream.context > SHORTEST_CONTEXT
-            is_behind = ahead < LOW_SHARE * look_ahead
-            if can_halve and is_behind and now - last_halving > SECONDS_BETWEEN_HALVINGS:
-                last_halving = now
-                stream.context = max(SHORTEST_CONTEXT, stream.context // 2)
-                print_line(f"composing falls behind: the context is now {stream.context} tokens")
             composed_event = next(stream, None)
             if composed_event is None:
                 is_complete = True
