@@ -12,11 +12,10 @@ import numpy as np
 from musictx import midi
 from musictx.midi.document import NO_LIMITS, OFF, ON, MidiFile, controller, describe_losses
 from musictx.midi.edit import edit_file
-from musictx.midi.encode import has_key, has_meter
 from musictx.midi.parts import Unwritable, free_channel, select_parts
 from musictx.midi.scan import DRUM_CHANNEL
 from musictx.notes import MARKS, PEDAL, Score
-from musictx.studio.change import MIXER, TEXTS, Key, Meter, Track, clean_name
+from musictx.studio.change import MIXER, TEXTS, Track, clean_name
 from musictx.studio.document import Document
 from musictx.studio.exchange import document_of, read_controllers, renumber_tracks, score_of
 
@@ -75,9 +74,6 @@ def write(document: Document, data: bytes) -> WrittenFile:
         places = [place for place in tracks_at if place in places]
         result = select_parts(result, places)
     tracks = [tracks_at[place] for place in places]
-    new_meters = document.meters if document.meters != initial.meters else ()
-    new_keys = document.keys if document.keys != initial.keys else ()
-    omissions += _omitted_marks(new_meters, new_keys)
     return WrittenFile(_write_mixer(result, tracks, initial), tracks, omissions)
 
 
@@ -87,18 +83,8 @@ def write_new(document: Document, score: Score, data: bytes, reason: str) -> Wri
     by_id = {new.id: track for new, track in zip(renumber_tracks(document).tracks, document.tracks)}
     tracks = [[by_id[number]] for number in np.unique(score.notes["track"]).tolist()]
     omissions = [describe_losses(data, reason)] if data else []
-    omissions += _omitted_marks(score.meters.tolist(), score.keys.tolist())
     new_file = _write_mixer(midi.to_bytes(score), tracks, Document(tracks=()))
     return WrittenFile(new_file, tracks, [sentence for sentence in omissions if sentence])
-
-
-def _omitted_marks(meters: Iterable[Meter], keys: Iterable[Key]) -> list[str]:
-    """Return a sentence for each of the ``meters`` and ``keys`` that MIDI cannot represent."""
-    lost = [f"meter {upper}/{lower}" for _, upper, lower in meters if not has_meter(lower)]
-    for _, sharps, _ in keys:
-        if not has_key(sharps):
-            lost.append(f"key of {abs(sharps)} {'sharps' if sharps > 0 else 'flats'}")
-    return [f"A MIDI file cannot hold the {mark}" for mark in dict.fromkeys(lost)]
 
 
 def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list]]:

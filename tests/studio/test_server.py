@@ -225,22 +225,6 @@ async def test_an_unchanged_file_is_exported_byte_for_byte_and_losses_are_listed
     assert "damaged" in sentence
 
 
-async def test_a_meter_or_key_that_midi_does_not_have_is_a_loss(client):
-    marks = {"meters": [[0, 4, 4], [2, 4, 5]], "keys": [[0, -9, True], [2, 7, False]]}
-    expected = [f"A MIDI file cannot hold the {mark}" for mark in ("meter 4/5", "key of 9 flats")]
-    for data in (ODE, b""):
-        piece = await new_piece(client, data)
-        path = f"/api/sessions/{piece['id']}"
-        assert await send(client, "GET", f"{path}/losses") == {"losses": []}
-        note = [piece["next_id"], 0, 1, 60, 80, 0]
-        await send(client, "POST", f"{path}/ops", json={"revision": 0, "add": [note], **marks})
-        assert (await send(client, "GET", f"{path}/losses"))["losses"] == expected
-        part = await send(client, "GET", f"{path}/losses?begin=0&end=1")
-        assert part["losses"][-1] == expected[1]
-        await send(client, "POST", f"{path}/undo", json={"revision": 1})
-        assert await send(client, "GET", f"{path}/losses") == {"losses": []}
-
-
 async def test_an_export_ends_when_no_page_waits_for_it(client, monkeypatch):
     """Otherwise a long sound would delay the next one, and the end of the studio."""
     started = asyncio.Event()
