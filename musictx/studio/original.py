@@ -121,22 +121,15 @@ def _groups(document: Document, initial: Document, opened: Score) -> tuple[list[
         group = next((g for g in groups if part is not None and g.part == part), None)
         if group is None:
             groups.append(_Group(part, [track]))
-            continue
-        follows = groups[-1] is group and track.id > group.tracks[-1].id
-        group.tracks.append(track)
-        if not follows:
-            omissions.append(_omission(group, "place in the order of tracks"))
+        else:
+            group.tracks.append(track)
     for group in groups:
         for name in ("name", *MIXER):
             if len({getattr(track, name) for track in group.tracks}) > 1:
-                omissions.append(_omission(group, name))
+                names = ", ".join(f'"{track.name}"' for track in group.tracks)
+                file_has = "are one track of the MIDI file, which has one"
+                omissions.append(f"The tracks {names} {file_has} {name}")
     return groups, omissions
-
-
-def _omission(group: _Group, setting: str) -> str:
-    """Return the sentence that a file has one ``setting`` for all tracks of ``group``."""
-    names = ", ".join(f'"{track.name}"' if track.name else "one" for track in group.tracks)
-    return f"The tracks {names} are one track of the MIDI file, which has one {setting}"
 
 
 def _score(document: Document, initial: Document, opened: Score, groups: list[_Group]) -> Score:
