@@ -16,7 +16,6 @@ from musictx.notes import Score
 from musictx.options import make_config
 from musictx.render import audio, pianoroll
 from musictx.render.config import RenderConfig
-from musictx.render.soundfont import SoundFont
 
 
 def run(config: RenderConfig) -> list[Path]:
@@ -47,8 +46,6 @@ def results(config: RenderConfig) -> Iterator[Path]:
     source_of, endings = _destinations(config, sources)
     for folder in {stem.parent for stem in source_of}:
         check_writable(folder, "out")
-    if config.soundfont is not None:
-        SoundFont(config.soundfont, config.limits)
 
     def render_file(stem: Path) -> list[Path]:
         path, repairs = source_of[stem], Counter[str]()
