@@ -77,10 +77,7 @@ class Session:
                 raise Refused(f"there is nothing to {word}", 409, revision=revision)
             number = self._done if is_undo else self._done + 1
             path = self.folder / store.DATABASE
-            try:
-                change = validate(Change, store.operation(path, number, inverse=is_undo))
-            except UserError:
-                raise Refused(f"the history of this session is damaged; {word} ends here") from None
+            change = validate(Change, store.operation(path, number, inverse=is_undo))
             document.check_references(change)
             done = number - 1 if is_undo else number
             self.document = store.write(path, document, change, done, is_new=False)
@@ -178,8 +175,6 @@ class Sessions:
         name = session.id
         with session.locked_folder(), self._lock:
             target = self.folder / DELETED / name
-            if target.exists():  # somebody has restored a copy by hand
-                target = target.with_name(f"{name}-{secrets.token_hex(2)}")
             _move(session.folder, target)
             session.folder, session.deleted = target, True
             self._all.pop(name, None)
