@@ -37,8 +37,6 @@ TASKS: tuple[Task, ...] = get_args(Task)
 LEAST_CORRELATION = 0.5
 #: The largest model card, MB.
 CARD_MB = 1
-#: Stands for the parent folder of a model in a command if a page must not see it.
-HIDDEN_PATH = "PATH/TO/"
 
 
 @dataclass(frozen=True)
@@ -194,7 +192,7 @@ class Models:
         self.default = names.get(default) or re.sub(r"[^\w.-]", "-", shipped.name_of(default))
         if default not in names and self.default in included:
             self.default = f"my-{self.default}"
-        self._takes = Path(config.folder) / "session" / "takes"
+        self._takes = Path(config.folder).expanduser().resolve() / "session" / "takes"
         self._device = config.device
         self._all: dict[str, Model] = {}
         for name, folder in {self.default: default, **included}.items():
@@ -219,14 +217,11 @@ class Models:
         self._all = {**self._all, name: model}  # other threads may be reading the old one
 
     def _option(self, folder: Path) -> str:
-        """Return the option ``model`` for a model folder: its path relative to the takes of a
-        session, if both are below the working directory. Otherwise the path would reveal too much
-        of the machine, and :data:`HIDDEN_PATH` stands for its beginning."""
-        start = Path.cwd().resolve()
-        folder, takes = folder.resolve(), self._takes.expanduser().resolve()
-        if not (folder.is_relative_to(start) and takes.is_relative_to(start)):
-            return HIDDEN_PATH + shipped.name_of(folder)
-        return Path(os.path.relpath(folder, takes)).as_posix()
+        """Return the option ``model`` for a model folder: its path from the takes of a session."""
+        try:
+            return Path(os.path.relpath(folder, self._takes)).as_posix()
+        except ValueError:  # another drive of Windows
+            return folder.as_posix()
 
     def json(self) -> list[dict[str, Any]]:
         """Return all models as JSON for a page, the default first."""

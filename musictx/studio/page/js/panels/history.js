@@ -21,7 +21,6 @@ export function mountHistory(app, panel) {
     }, icon("copy"));
     const element = h("li.take", null, h("div.take-head", null, h("b", null, label), h("small", null, when(made))), remarks, acceptedLine,
       command && h("div.command", null, h("code", { tabIndex: 0 }, command), copy),
-      command?.includes("PATH/TO/") && h("p.hint", null, "Replace PATH/TO/ by the folder that contains the model. The page cannot see the folders of your machine."),
       h("div.buttons", null, show, again, stop));
 
     /** @param {Take} take */
