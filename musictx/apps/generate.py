@@ -125,6 +125,11 @@ def results(config: GenerateConfig, notice: Notice = print_line) -> Iterator[Res
     check_notation(config.out, notated, "give a primer that keeps to its beats, with quantise=16")
     if keeps_to_beats and primer.score is not None:
         notify_about_beats(primer.score, notice)
+    elif score is not None and timeline.on_grid(score):
+        notice(
+            "your primer keeps to beats; this model counts in seconds, so its notes will lie off "
+            "your grid: quantise=16 puts them on sixteenths"
+        )
     is_open_ended = any((config.form, config.bars, config.tokens))
     length = config.seconds or (None if is_open_ended else USUAL_SECONDS)
     with show_progress("generating", "seconds", length) as update:
