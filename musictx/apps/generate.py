@@ -32,6 +32,7 @@ from musictx.grid import in_time
 from musictx.likelihood import pointwise_mutual_information
 from musictx.notes import Score
 from musictx.progress import progress as show_progress
+from musictx.sampling import timeline
 from musictx.sampling.composer import continuations
 from musictx.sampling.constants import USUAL_SECONDS
 from musictx.sampling.continuation import to_bar_line

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import shutil
 import textwrap
+from functools import partial
 from typing import NoReturn
 
 from musictx import __version__, shipped
@@ -22,11 +23,16 @@ class _FlagParser(argparse.ArgumentParser):
 def flag_parser(command: str) -> argparse.ArgumentParser:
     """Return the parser of the flags of ``command``, which leaves options and files alone."""
     is_train = command == "train"
-    parser = _FlagParser(usage=argparse.SUPPRESS, add_help=False, allow_abbrev=False)
+    parser = _FlagParser(
+        usage=argparse.SUPPRESS,
+        add_help=False,
+        allow_abbrev=False,
+        formatter_class=partial(argparse.HelpFormatter, max_help_position=32),
+    )
     add = parser.add_argument_group("flags").add_argument
     kinds = ("job", "hydra", "all") if is_train else ("job",)
     add("-c", "--cfg", dest="--cfg", choices=kinds, help="print the options as YAML and stop")
-    text = "a folder of your own YAML files, such as DIR/sampling/mine.yaml"
+    text = "your own YAML files (DIR/sampling/mine.yaml)"
     add("-cd", "--config-dir", dest="--config-dir", metavar="DIR", help=text)
     if is_train:  # flags of Hydra's
         text = "your own main file in that folder instead of the command's"
@@ -91,7 +97,7 @@ def command_help(command: str, rare: bool = False, position: str = "huang") -> s
     lines += [f"  {example}" for example in entry.examples]
     for title, rows in sections.items():
         lines += ["", f"{title}:", *_rows(rows, min(longest + 2, width // 2), width)]
-    lines += ["", flag_parser(command).format_help()]
+    lines += ["", flag_parser(command).format_help().rstrip()]
     if hidden := len(options) - len(selected):
         lines += [f"musictx {command} --help=all lists {hidden} more options."]
     return "\n".join(lines)

@@ -37,6 +37,6 @@ def test_ports_and_browsers_are_never_a_reason_to_fail(monkeypatch):
     raises = Mock(side_effect=webbrowser.Error("no ALSA"))
     ports, browser = (registry.load(registry.CHECKS[n]) for n in ("MIDI ports", "browser"))
     monkeypatch.setattr("mido.get_output_names", raises)
-    assert ports() == "none: no ALSA"
+    assert "no ALSA" in ports()
     monkeypatch.setattr("webbrowser.get", raises)
     assert "prints the address" in browser()

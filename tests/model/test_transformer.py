@@ -81,7 +81,7 @@ def test_dropout_acts_only_in_training_also_on_attention_weights_and_follows_the
     [
         ("cache", (2, 4), (2, 8), {"piece_ids": torch.zeros(2, 4).long()}),
         ("cache", (2, 4), (1, 8), {}),
-        ("fit a capacity of 3", (2, 4), (2, 3), {}),
+        ("fit a capacity of [23]", (2, 6), (2, 3), {}),
         ("ids", (4,), None, {}),
         ("piece_ids", (2, 4), None, {"piece_ids": torch.zeros(2, 3).long()}),
         ("positions", (2, 4), None, {"positions": torch.arange(3)}),
