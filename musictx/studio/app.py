@@ -38,6 +38,8 @@ PAGE = Path(__file__).resolve().parent / "page"
 KEEP_ALIVE_SECONDS = 15.0
 #: Seconds in which a page must accept an event.
 WRITE_SECONDS = 15.0
+#: Seconds in which the body of a request must arrive.
+BODY_SECONDS = 30.0
 SESSION = f"/api/sessions/{{session:{ID}}}"
 JSON = dict[str, Any]
 
@@ -60,6 +62,7 @@ class Studio:
     that the event loop can answer other requests."""
 
     def __init__(self, config: StudioConfig) -> None:
+        self._config = config
         # Rendering takes seconds; in a thread of its own it does not delay other requests.
         self._sound_thread = ThreadPoolExecutor(1, "sound")
         folder = Path(config.folder).expanduser().resolve()
@@ -148,7 +151,7 @@ class Studio:
         path, and the fields of the JSON body, or if ``is_file`` the whole body as "file"."""
 
         async def handler(request: web.Request) -> web.StreamResponse:
-            body = await request.read()
+            body = b"" if request.method == "GET" else await self._body(request)
 
             def call() -> str:
                 content = {"file": body} if is_file else _parse_object(body)
@@ -180,9 +183,22 @@ class Studio:
 
         return self._route(call, status)
 
+    async def _body(self, request: web.Request) -> bytes:
+        """Return the body. Raise :class:`Refused` if it is too large, or arrives too slowly."""
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                return await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            megabytes = self._config.limits.midi_mb
+            sentence = f"this is larger than {megabytes} MB, the most that the studio accepts"
+            raise Refused(sentence, 413) from None
+        except TimeoutError:
+            sentence = f"the data did not arrive within {BODY_SECONDS:g} seconds; try again"
+            raise Refused(sentence, 408) from None
+
     def _create(self, data: JSON) -> JSON:
         name, example, file = data.get("name", ""), data.get("example"), data["file"]
-        limits, examples = self.sessions.limits, shipped.examples()
+        limits, examples = self._config.limits, shipped.examples()
         if unknown := data.keys() - {"name", "example", "file"}:
             raise Refused(f"{min(unknown)[:80]}: there is no such field")
         if example is not None:

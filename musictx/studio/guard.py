@@ -57,7 +57,7 @@ class Guard:
         except web.HTTPException as error:
             if error.status < 400:
                 raise
-            return self._error(error.text or error.reason, error.status)
+            return self._error(error.reason, error.status)
         except ConnectionError:
             raise
         except Exception as error:

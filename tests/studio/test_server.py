@@ -82,7 +82,7 @@ REFUSED = [
     (b"hello", 400, "not a MIDI file"),
     (ODE[:10], 400, "ends inside its header"),
     (formats.to_bytes(pieces.of((7299, 7300))), 400, "7300 seconds, more than limits.seconds=7200"),
-    (b"M" * 16_000_001, 413, "Maximum request body size 16000000 exceeded"),
+    (b"M" * 16_000_001, 413, "larger than 16 MB"),
     (MANY_NOTES, 400, "1001 notes, more than limits.notes=1000"),
 ]
 
@@ -105,6 +105,19 @@ async def test_a_file_that_is_no_music_or_too_large_gets_a_sentence(client, tmp_
     assert await send(client, "GET", "/api/sessions") == []
     assert [path.name for path in tmp_path.iterdir()] == []
     assert len((await new_piece(client, chunks(ODE)))["notes"]) == 62
+
+
+async def test_a_body_must_arrive_in_time(client, monkeypatch):
+    monkeypatch.setattr("musictx.studio.app.BODY_SECONDS", 0.1)
+
+    async def slow_body():
+        yield b"MThd"
+        await asyncio.sleep(0.4)
+        yield b""
+
+    async with client.post("/api/sessions", data=slow_body()) as answer:
+        assert answer.status == 408
+        assert "within 0.1 seconds" in (await answer.json())["error"]
 
 
 HOSTILE_NAMES = ["../../etc/passwd", "..\\..\\x.mid", "a\0b\r\nSet-Cookie: x=1", "Стол 🎹", ".mid"]
