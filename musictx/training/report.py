@@ -66,8 +66,10 @@ def summary(run: Run, initial_loss: float | None) -> str:
                 f"or a longer optim.warmup (it was {optim['warmup']}), with another out="
             )
         if initial_loss is not None:
-            is_better = loss < initial_loss
-            verdict = "improved" if is_better else "not improved: keep the model you started from"
+            verdict = "improved"
+            if loss >= initial_loss:
+                other = f"try a lower optim.lr (it was {optim['lr']:.2g}), with another out="
+                verdict = f"not improved: keep the model you started from, or {other}"
             lines.append(f"before  {initial_loss:.4f} nats/token before the first step; {verdict}")
     lines.append(f"model   {run.folder.model}")
     samples = run.folder.path / "samples"
