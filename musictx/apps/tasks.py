@@ -158,6 +158,7 @@ def _levels(notes: np.ndarray, begin: float, end: float) -> dict[str, float]:
 def melody_task(score: Score, request: AccompanyConfig) -> Task:
     """Return the task of accompanying ``score``, whose chords are ignored. The usual accompaniment
     follows only the melody; parts that ``request`` names follow all tracks."""
+    refuse_beats(request)
     add, melody = requested_parts(request), score.notes
     if request.melody_track is not None:
         tracks = find_tracks(score, request.melody_track, "melody_track")
@@ -177,6 +178,14 @@ def melody_task(score: Score, request: AccompanyConfig) -> Task:
     begin, end = float(notes["start"].min()), float(notes["end"].max())
     levels = {"density": len(notes) / max(end - begin, 1.0)}
     return Task(score, given, begin, end, False, (), levels, add, melody=melody_tracks)
+
+
+def refuse_beats(request: AccompanyConfig) -> None:
+    """Raise ``UserError`` if ``request`` has a tempo or a meter although the music comes from a
+    file."""
+    for option in ("tempo", "meter"):
+        value = getattr(request, option)
+        require(value is None, option, value, "none with a file, which has its own")
 
 
 def requested_parts(request: AccompanyConfig) -> tuple[str, ...]:

@@ -68,6 +68,23 @@ class MelodyOptions(CheckedOptions):
 
 
 @dataclass
+class BeatOptions(CheckedOptions):
+    """The options of commands that compose music in bars without a file."""
+
+    tempo: float | None = option(
+        None,
+        "tempo of a new piece, quarters a minute (BPM); model=song; default: 120",
+        low=20,
+        high=400,
+    )
+    meter: str | None = option(
+        None,
+        "meter (time signature) of a new piece, such as 3/4; for model=song",
+        pattern=(r"\s*[1-9]\d?\s*/\s*(1|2|4|8|16)\s*", "a meter such as 4/4, 3/4 or 6/8"),
+    )
+
+
+@dataclass
 class ParticleOptions(CheckedOptions):
     """The option of commands that harmonise."""
 

@@ -7,14 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from musictx.config.checks import DAY, option
-from musictx.config.composing import MOST_AT_ONCE, MelodyOptions, PrimerOptions, SteeringOptions
+from musictx.config.composing import (
+    MOST_AT_ONCE,
+    BeatOptions,
+    MelodyOptions,
+    PrimerOptions,
+    SteeringOptions,
+)
 
 #: The default length of a loop, bars.
 LOOP_BARS = 8
 
 
 @dataclass
-class GenerateConfig(PrimerOptions, SteeringOptions):
+class GenerateConfig(PrimerOptions, BeatOptions, SteeringOptions):
     """The options of ``musictx generate``: new pieces, or continuations of a primer."""
 
     primer: str | list[str] | None = option(
@@ -43,17 +49,6 @@ class GenerateConfig(PrimerOptions, SteeringOptions):
         "length of the new music, tokens; of several given lengths, the one reached first counts",
         rare=True,
         low=1,
-    )
-    tempo: float | None = option(
-        None,
-        "tempo of a new piece, quarters a minute (BPM); model=song; default: 120",
-        low=20,
-        high=400,
-    )
-    meter: str | None = option(
-        None,
-        "meter (time signature) of a new piece, such as 3/4; for model=song",
-        pattern=(r"\s*[1-9]\d?\s*/\s*(1|2|4|8|16)\s*", "a meter such as 4/4, 3/4 or 6/8"),
     )
     instruments: str | None = option(None, "parts of a new piece: piano,bass; for model=song")
     form: str | None = option(
@@ -140,7 +135,7 @@ class InfillConfig(SteeringOptions):
 
 
 @dataclass
-class AccompanyConfig(MelodyOptions, SteeringOptions):
+class AccompanyConfig(MelodyOptions, BeatOptions, SteeringOptions):
     """The options of ``musictx accompany``: an accompaniment for a melody or for chords."""
 
     melody_track: str | None = option(

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from musictx.beats import BPM
-from musictx.notes import TEMPO, Score
+from musictx.config.checks import require
+from musictx.config.generate import meter_of
+from musictx.notes import METER, TEMPO, Score
 from musictx.tokens.stream import BAR, STEPS_PER_QUARTER, NoteStream, bar_steps
 
 #: Ids do not encode the tempo. Their steps and seconds are converted at 120 quarter notes a minute.
@@ -35,9 +37,19 @@ MAX_NUMERATOR, MAX_EXPONENT = 32, 5
 TICKS_PER_QUARTER = 480
 
 
-def blank_piece(bpm: float = BPM) -> Score:
-    """A new piece without notes, in the tempo ``bpm``, with :data:`TICKS_PER_QUARTER`."""
-    return Score(tempos=np.array([(0.0, bpm)], TEMPO), ticks_per_quarter=TICKS_PER_QUARTER)
+def blank_piece(tempo: float | None = None, meter: str | None = None) -> Score:
+    """A new piece without notes, by the options ``tempo`` (default: :data:`BPM`) and ``meter``,
+    with :data:`TICKS_PER_QUARTER`. Raises ``UserError`` for a meter that ids cannot encode."""
+    meters = []
+    if meter is not None:
+        meters = [(0.0, *meter_of(meter))]
+        most = f"at most {MAX_NUMERATOR} beats, and two whole notes, in a bar"
+        require(can_encode_meter(*meter_of(meter)), "meter", meter, most)
+    return Score(
+        tempos=np.array([(0.0, BPM if tempo is None else tempo)], TEMPO),
+        meters=np.array(meters, METER),
+        ticks_per_quarter=TICKS_PER_QUARTER,
+    )
 
 
 def round_to_grid(steps: np.ndarray) -> np.ndarray:

@@ -10,15 +10,12 @@ from typing import Any
 import numpy as np
 
 from musictx.apps.habits import NO_LIMITS, without_overridden_limits
-from musictx.beats import BPM
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig, SamplingConfig
-from musictx.config.checks import require
-from musictx.config.generate import meter_of
 from musictx.data import statistics
 from musictx.data.statistics import WINDOW_SECONDS, CorpusStats, Habit, densest
 from musictx.errors import UserError
-from musictx.notes import DRUMS, METER
+from musictx.notes import DRUMS
 from musictx.sampling.cadence import ClosingBar
 from musictx.sampling.constants import FEWEST_NOTES, RANGE_MARGIN
 from musictx.sampling.constraints import RowPenalty
@@ -51,14 +48,9 @@ class BarIdiom(Idiom):
     tokenizer: BarTokenizer
 
     def plan(self, bundle: Bundle, options: Mapping[str, Any]) -> Plan:
-        programs, blank = None, bars.blank_piece(options.get("tempo", BPM))
         default = "4/4" if "loop" in options else None  # a loop has whole bars
-        text = options.get("meter", default)
-        if text is not None:
-            meter = meter_of(text)
-            most = f"at most {bars.MAX_NUMERATOR} beats, and two whole notes, in a bar"
-            require(bars.can_encode_meter(*meter), "meter", text, most)
-            blank = replace(blank, meters=np.array([(0.0, *meter)], METER))
+        blank = bars.blank_piece(options.get("tempo"), options.get("meter", default))
+        programs = None
         if "instruments" in options:
             programs = tuple(named_parts(bundle, options["instruments"]).values())
         return Plan(blank, programs)

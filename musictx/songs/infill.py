@@ -17,7 +17,7 @@ from musictx import formats
 from musictx.apps import parts
 from musictx.apps.habits import NO_LIMITS, seconds_per_id_second
 from musictx.apps.infill import arrange, compose_region, make_sample, usual_levels, with_beats
-from musictx.apps.tasks import Task, melody_task, requested_parts
+from musictx.apps.tasks import Task, melody_task, refuse_beats, requested_parts
 from musictx.bundle import Bundle
 from musictx.chords import NONE, chord_changes
 from musictx.config import AccompanyConfig, InfillConfig
@@ -180,9 +180,10 @@ def under_chords(score: Score, request: AccompanyConfig, repairs: Counter[str] |
     melody in ``score``, if it has notes (:func:`.melody_task`). ``repairs``: see
     :func:`musictx.apps.tasks.task_of`."""
     if request.chords is not None:
-        chart, bars = _sheet(request.chords, repairs)
+        chart, bars = _sheet(request, request.chords, repairs)
         score = score if len(score) else chart
     else:
+        refuse_beats(request)
         bars = chord_sheet.chord_bars(score)
     if len(score):
         task = melody_task(score, request).in_time()
@@ -201,15 +202,19 @@ def under_chords(score: Score, request: AccompanyConfig, repairs: Counter[str] |
     return replace(task, given=given)
 
 
-def _sheet(chords: str, repairs: Counter[str] | None) -> tuple[Score, list[chord_sheet.SheetBar]]:
+def _sheet(
+    request: AccompanyConfig, chords: str, repairs: Counter[str] | None
+) -> tuple[Score, list[chord_sheet.SheetBar]]:
     """A Score without notes in the tempo and meters of ``chords``, and the bars of the sheet.
-    ``chords`` is a chord sheet (4/4, default tempo), a link of iReal Pro or the name of a file."""
+    ``chords`` is a chord sheet (in those of ``request``), a link of iReal Pro or the name of a
+    file."""
     path = Path(chords).expanduser()
     has_suffix = path.suffix.lower() in (*formats.SUFFIXES, *formats.CHORD_SUFFIXES)
     is_link = chords.lstrip().startswith("irealb")
     if not is_link and ("|" in chords or not (has_suffix or os.path.isfile(path))):
-        blank = blank_piece()
+        blank = blank_piece(request.tempo, request.meter)
         return replace(blank, meters=blank.beats.meters), chord_sheet.sheet(chords)
+    refuse_beats(request)
     try:
         score = formats.read(chords.encode() if is_link else path, repairs=repairs)
     except UserError as error:

@@ -142,6 +142,18 @@ def test_a_bass_plays_the_bass_notes_of_slash_chords(songs):
     assert [pitches[np.abs(starts - 2.0 * bar) < 0.03].min() % 12 for bar in (1, 3)] == [11, 7]
 
 
+def test_chords_without_a_file_are_played_in_the_tempo_and_meter_asked_for(songs, band):
+    beats = {"tempo": 90.0, "meter": "3/4"}
+    (made,) = musictx.accompany(None, songs, chords="| C | Am | G |", add="bass", seed=0, **beats)
+    assert [time for time, _ in made.score.markers] == [0.0, 2.0, 4.0]
+    assert made.score.notes["end"].max() <= 6.0 + 1e-6
+    assert made.score.meters.tolist() == [(0.0, 3, 4)]
+    for file, chords in ((band, "| C |"), (band, None), (None, str(band))):
+        for name, value in beats.items():
+            with pytest.raises(UserError, match=f"^{name}=.*expected none with a file"):
+                musictx.accompany(file, songs, chords=chords, add="bass", **{name: value})
+
+
 @pytest.mark.parametrize("asked", [False, True])
 def test_drums_are_composed_after_the_other_parts(songs, band, asked):
     """So the others do not strike where the drummer does. A density is divided as usual, 2 to 6.
