@@ -43,7 +43,8 @@ class Key(NamedTuple):
     mode: str
 
     def __str__(self) -> str:
-        return f"{ROOTS[self.tonic]} {self.mode}"
+        name = f"{ROOTS[self.tonic]} {self.mode}"
+        return {"C# major": "Db major", "Ab minor": "G# minor"}.get(name, name)  # fewer signs
 
 
 #: Added to the correlation of a melody with a key if its last note is the tonic.
