@@ -101,7 +101,7 @@ def test_the_last_note_decides_between_keys_that_fit_alike():
     white = [60, 62, 64, 65, 67, 69, 71]
     assert keys.of_melody(np.array([*white, 60, 69, 60])) == (0, "major")
     assert keys.of_melody(np.array([*white, 60, 69, 69])) == (9, "minor")
-    names = [str(keys.Key(tonic, mode)) for tonic, mode in ((1, "major"), (1, "minor"), (8, "minor"))]
+    names = [str(keys.Key(*key)) for key in ((1, "major"), (1, "minor"), (8, "minor"))]
     assert names == ["Db major", "C# minor", "G# minor"]
     assert keys.of_melody(np.full(3, -1)) is None
 
