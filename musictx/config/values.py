@@ -113,6 +113,8 @@ def _as_text(metadata: Mapping[str, Any], value: Any) -> str:
         raise ValueError
     text = ",".join(map(str, elements))  # str raises ValueError for a number of too many digits
     text = os.path.expanduser(text) if path else text
+    if path and text.startswith("~"):  # a file such as ~song.mid, which nothing may expand later
+        text = os.path.abspath(text)
     if not text or (path and not is_valid_path(text)):
         raise ValueError
     if metadata["choices"] and text not in metadata["choices"]:
@@ -124,9 +126,7 @@ def _as_text(metadata: Mapping[str, Any], value: Any) -> str:
 
 def is_valid_path(path: str | Path) -> bool:
     """Whether a file or folder can have this ``path``: it is neither too long nor has a null
-    character, nor a ``~`` that stands for no home folder."""
-    if str(path).startswith("~"):
-        return False
+    character."""
     try:
         os.lstat(path)
     except ValueError:
