@@ -12,7 +12,7 @@ import threading
 import webbrowser
 from pathlib import Path
 
-from musictx.errors import UserError
+from musictx.errors import UserError, reason
 from musictx.files import check_writable
 from musictx.studio.config import EVERYWHERE, StudioConfig
 from musictx.training.run_folder import exclusive_lock
@@ -77,7 +77,7 @@ async def _serve(config: StudioConfig) -> None:
             await site.start()
         except OSError as error:
             place = f"host={config.host} port={config.port}"
-            raise UserError(f"{place}: {error.strerror}; port=0 takes a free port") from None
+            raise UserError(f"{place}: {reason(error)}; port=0 takes a free port") from None
         studio.composer.start()
         host = f"[{config.host}]" if ":" in config.host else config.host
         if config.host in EVERYWHERE:

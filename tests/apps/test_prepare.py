@@ -38,6 +38,7 @@ def test_a_disk_that_fills_up_while_it_reads_is_one_sentence(tmp_path, monkeypat
     write_songs(tmp_path / "in", [0])
     opened, disk = Path.open, Mock(closed=False, tell=lambda: 0, writable=lambda: True)
     disk.write.side_effect = OSError(errno.ENOSPC, "No space left on device")
+    disk.close.side_effect = lambda: setattr(disk, "closed", True)
 
     def full(path, *how, **more):
         if path.name == TOKENS:
