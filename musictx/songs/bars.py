@@ -8,7 +8,6 @@ near ones.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,32 +61,17 @@ def round_to_grid(steps: np.ndarray) -> np.ndarray:
     return quarter.astype(np.int64) * STEPS_PER_QUARTER + GRID_STEPS[place]
 
 
-def can_encode_meter(numerator: Any, denominator: Any) -> Any:
-    """Whether ids can encode bars of a meter; for arrays, of each of several meters."""
-    in_range = (numerator >= 1) & (numerator <= MAX_NUMERATOR)
-    is_power = np.isin(denominator, 2 ** np.arange(MAX_EXPONENT + 1))
-    return in_range & is_power & (numerator * 4 * STEPS_PER_QUARTER <= LONGEST_BAR * denominator)
-
-
-def with_encodable_meters(score: Score) -> Score:
-    """``score`` with 4/4 in place of meters that ids cannot encode."""
-    pulse = score.pulse
-    meters = (score.meters if pulse is None else pulse.meters).copy()
-    numerator, denominator = meters["numerator"].astype(int), meters["denominator"].astype(int)
-    fits = can_encode_meter(numerator, denominator)
-    if fits.all():
-        return score
-    meters["numerator"][~fits] = 4
-    meters["denominator"][~fits] = 4
-    if pulse is None:
-        return replace(score, meters=meters)
-    return replace(score, pulse=pulse._replace(meters=meters))
+def can_encode_meter(numerator: int, denominator: int) -> bool:
+    """Whether ids can encode bars of a meter."""
+    is_power = denominator in (2**exponent for exponent in range(MAX_EXPONENT + 1))
+    in_range = is_power and 1 <= numerator <= MAX_NUMERATOR
+    return in_range and numerator * 4 * STEPS_PER_QUARTER <= LONGEST_BAR * denominator
 
 
 class Bars:
     """The bars of a piece, by the tempo and meter marks of its file.
 
-    score  the piece; the attribute is the piece :func:`with_encodable_meters`
+    score  the piece; meters that ids cannot encode count as 4/4
     end    the time in seconds up to which there are bars
 
     The first bar begins on the first beat of the piece. If that is later than second 0, bars of the
@@ -101,13 +85,14 @@ class Bars:
     """
 
     def __init__(self, score: Score, end: float) -> None:
-        self.score = with_encodable_meters(score)
-        self.beats = self.score.beats
+        self.score, self.beats = score, score.beats
         last = float(self.steps(end))
         marks = np.round(self.beats.meter_at * STEPS_PER_QUARTER, 6)  # the steps of meter marks
         lines, rows, begin = [], [], 0
         for meter, next_mark in zip(self.beats.meters, [*marks[1:], np.inf]):
             numerator, denominator = int(meter["numerator"]), int(meter["denominator"])
+            if not can_encode_meter(numerator, denominator):
+                numerator, denominator = 4, 4
             exponent = denominator.bit_length() - 1
             steps = bar_steps(numerator, exponent)
             if next_mark <= last:
