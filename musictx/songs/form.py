@@ -46,27 +46,10 @@ MAX_BARS = 64
 NEAR_SECONDS = 0.005
 
 
-def piece(
-    bundle: Bundle,
-    primer: Score | None,
-    plan: Plan,
-    request: GenerateConfig,
-    seed: Sequence[int],
-    progress: Progress | None = None,
-    on_event: Callable[[Event], None] | None = None,
-) -> Sample:
-    """Compose a piece in the form ``request.form``. The first section is ``primer`` or, for
-    ``None``, a new section by ``plan``. ``on_event`` is called with the events of the piece once it
-    is complete."""
-    sample = _Composition(bundle, request, primer, plan, seed, progress).sample()
-    if on_event is not None:
-        notes = sample.score.notes
-        emit_all(notes[notes["start"] >= sample.seam - NEAR_SECONDS], on_event)
-    return sample
-
-
-class _Composition:
-    """A piece that is composed section by section; bar 0 is the first bar of the first section.
+class FormComposer:
+    """Composes a piece in the form ``request.form``, section by section. The first section is
+    ``primer`` or, for ``None``, a new section by ``plan``; bar 0 is its first bar. ``on_event`` is
+    called with the events of the piece once it is complete.
 
     piece         the primer, then the complete bars composed so far
     section_bars  the number of bars in a section
@@ -78,12 +61,14 @@ class _Composition:
         self,
         bundle: Bundle,
         request: GenerateConfig,
-        primer: Score | None,
         plan: Plan,
+        primer: Score | None,
         seed: Sequence[int],
         progress: Progress | None,
+        on_event: Callable[[Event], None] | None,
     ) -> None:
-        self.bundle, self.request, self.plan, self.progress = bundle, request, plan, progress
+        self.bundle, self.request, self.plan = bundle, request, plan
+        self.progress, self.on_event = progress, on_event
         self.tokenizer: Any = bundle.tokenizer
         self.seeds = ([*seed, step] for step in itertools.count())  # a different one at each step
         self.section_bars = request.bars or SECTION_BARS
@@ -130,11 +115,14 @@ class _Composition:
         ]
         score = with_markers(self.piece, titles)
         seam = self._seconds(given_bars) if given_bars else 0.0
-        count = int((score.notes["start"] >= seam - NEAR_SECONDS).sum())
+        new_notes = score.notes[score.notes["start"] >= seam - NEAR_SECONDS]
+        if self.on_event is not None:
+            emit_all(new_notes, self.on_event)
         length = self._seconds(len(sections) * bars) - seam
         new = [mark for mark in score.markers if mark[0] >= seam - NEAR_SECONDS]
         chords = tuple(mark for mark in new if parse_name(mark[1]) is not None)
-        return Sample(score, seam, np.empty(0, np.uint16), count, length, "seconds", chords)
+        no_ids = np.empty(0, np.uint16)
+        return Sample(score, seam, no_ids, len(new_notes), length, "seconds", chords)
 
     def _line(self, bar: int) -> float:
         """Quarter notes from the beginning of the piece to the beginning of ``bar``."""

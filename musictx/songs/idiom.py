@@ -62,7 +62,7 @@ class BarIdiom(Idiom):
         request: GenerateConfig,
         is_restricted: bool,
     ) -> Callable[..., Sample] | None:
-        """As in the base class. Forms are composed by :func:`.form.piece`, loops by
+        """As in the base class. Forms are composed by :class:`.form.FormComposer`, loops by
         :func:`.new_piece`. So are other new pieces if the model has control tokens and ensembles,
         unless ``end=model`` or ``tokens`` is set or ``is_restricted``."""
         if is_restricted and (request.form is not None or request.loop):
@@ -72,9 +72,9 @@ class BarIdiom(Idiom):
         if request.form is not None:
             if not is_steered:
                 raise UserError(f"form={request.form}: {no_controls_message(self.tokenizer)}")
-            return lambda primer, score, *rest: form.piece(
-                bundle, score, primer.plan, request, *rest
-            )
+            return lambda primer, score, *rest: form.FormComposer(
+                bundle, request, primer.plan, score, *rest
+            ).sample()
         has_ensembles = is_steered and bool(bundle.stats.ensembles)
         is_new = not any(len(primer.ids) for primer in primers)
         ends_by_time = request.end != "model" and request.tokens is None
