@@ -35,8 +35,7 @@ from musictx.songs.bars import blank_piece
 from musictx.songs.chord_estimation import estimate_chords, search_chords
 from musictx.songs.constants import LOUDNESS_RATIO
 from musictx.songs.infill_penalties import BASS
-from musictx.songs.lead_in import LeadIn
-from musictx.songs.loops import Loop
+from musictx.songs.passes import LeadIn, Loop
 
 
 def compose(
@@ -61,7 +60,7 @@ def compose(
         return
     chordless_task, task = task, with_chords(task)
     loop = Loop(task) if request.loop else None
-    layout: Loop | LeadIn | None = loop
+    layout: LeadIn | None = loop
     if not (loop or task.is_gap or has_drums or task.score.pulse):
         layout = LeadIn(task, _beginning(task))
     model_task = layout.model_task() if layout else task

@@ -23,7 +23,7 @@ from musictx.songs import bar_infill, form, idiom, new_pieces, penalties, repeat
 from musictx.songs.bars import blank_piece
 from musictx.songs.chord_estimation import search_chords
 from musictx.songs.constants import PART_SHARE
-from musictx.songs.loops import LOOP_END
+from musictx.songs.passes import LOOP_END
 from musictx.tokens.stream import CHORD
 from tests.pieces import line, of, outside, score, together
 from tests.sampling.pieces import region

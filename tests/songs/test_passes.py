@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import musictx
 from musictx.apps.tasks import Task
 from musictx.notes import Score
-from musictx.songs.lead_in import LeadIn
+from musictx.songs.passes import LeadIn
 from tests.pieces import line
 
 METERS = st.sampled_from([(4, 4), (3, 4), (6, 8), (1, 4)])
@@ -54,7 +54,7 @@ def test_accompaniments_have_a_lead_in(options, song, monkeypatch):
     begun = sorted((event.seconds, event.pitch) for _, event in events if event.on)
     assert begun == sorted(new[["start", "pitch"]].tolist())
     assert 0.7 * made.seconds < max(seconds) <= made.seconds + 1e-6
-    monkeypatch.setattr("musictx.songs.lead_in.LEAD_IN_BARS", 0)
+    monkeypatch.setattr("musictx.songs.passes.LEAD_IN_BARS", 0)
     assert made.score != musictx.accompany(**more)[0].score
 
 
