@@ -59,12 +59,12 @@ def sections(score: Score) -> list[Section]:
 
 def estimate_sections(similarity: np.ndarray) -> list[Section]:
     """Estimate sections from the similarity (B, B) of bars, and name them A, B, ..., Z, A1, ... in
-    the order of their first occurrence. Pairs of two bars of rest are ignored."""
+    the order of their first occurrence. Two bars of rest are alike."""
     count = len(similarity)
     if count < 2 * PHRASE:
         return [Section(0, count, "A")] if count else []
     rests = similarity.diagonal() == 0
-    similarity = np.where(np.outer(rests, rests), np.nan, similarity)
+    similarity = np.where(np.outer(rests, rests), 1.0, similarity)
     novelties = novelty(similarity)
     phase = max(range(PHRASE), key=lambda n: (novelties[n::PHRASE].sum(), -n))
     # The last phrase may be shorter or longer.
@@ -91,27 +91,16 @@ def novelty(similarity: np.ndarray) -> np.ndarray:
     For each lag, take the mean similarity of bars to the bars at that lag over the phrase after the
     line, less the mean over the phrase before it; bars near the line weigh more. The novelty is the
     sum of the squares of the positive differences: squares favour one strong line over two weaker
-    neighbours. Pairs with nan are ignored, and a bar of rest has the novelty 0.
+    neighbours.
     """
     count = len(similarity)
     lagged = np.zeros((count + 2 * PHRASE, 2 * count))  # (bar + PHRASE, lag + count)
     for bar, row in enumerate(similarity * (1 - np.eye(count))):
         lagged[bar + PHRASE, count - bar : 2 * count - bar] = row
-    counted = ~np.isnan(lagged)
-    lagged[~counted] = 0.0
-    weights = np.arange(PHRASE, 0, -1)
-
-    def phrase_mean(begin: int, weights: np.ndarray) -> np.ndarray:
-        """(2 B,) the weighted mean over the phrase that begins with row ``begin``, for each lag."""
-        rows = slice(begin, begin + PHRASE)
-        total: np.ndarray = weights @ lagged[rows]
-        return total / np.maximum(weights @ counted[rows], 1)
-
-    novelties = np.zeros(count)
-    for bar in np.flatnonzero(~np.isnan(similarity.diagonal())).tolist():
-        rise = phrase_mean(bar + PHRASE, weights) - phrase_mean(bar, weights[::-1])
-        novelties[bar] = (np.maximum(rise, 0.0) ** 2).sum()
-    return novelties
+    # The phrase before a line has negative weights.
+    weights = np.array([*range(-1, -PHRASE - 1, -1), *range(PHRASE, 0, -1)])
+    rises = [weights @ lagged[bar : bar + 2 * PHRASE] for bar in range(count)]
+    return (np.maximum(rises, 0.0) ** 2).sum(1)
 
 
 def _phrase_names(similarity: np.ndarray, begins: list[int]) -> list[str]:
@@ -122,7 +111,7 @@ def _phrase_names(similarity: np.ndarray, begins: list[int]) -> list[str]:
     for number, begin in enumerate(begins):
         means = np.array(
             [
-                _mean(similarity.diagonal(begin - earlier)[earlier : earlier + PHRASE])
+                similarity.diagonal(begin - earlier)[earlier : earlier + PHRASE].mean()
                 for earlier in begins[:number]
             ]
         )
@@ -136,12 +125,6 @@ def _phrase_names(similarity: np.ndarray, begins: list[int]) -> list[str]:
             names.append(chr(ord("A") + len(set(names))))
             expected = -1
     return names
-
-
-def _mean(similarity: np.ndarray) -> float:
-    """The mean without nan, which stands for pairs of rests; 1 if all values are nan."""
-    counted = similarity[~np.isnan(similarity)]
-    return float(counted.mean()) if len(counted) else 1.0
 
 
 def _inseparable_pair(
