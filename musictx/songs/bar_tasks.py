@@ -11,7 +11,7 @@ from musictx.data.tasks import GIVEN_VOICE_SHARE, Tasks, draw_begin, draw_length
 from musictx.notes import DRUMS
 from musictx.songs import bar_codec
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, TAIL_BARS, GivenAhead
-from musictx.songs.repeats import MIN_SIMILARITY, moving_means, similarity_at_distance
+from musictx.songs.repeats import MIN_SIMILARITY, similarity_at_distance
 from musictx.tokens.stream import CHORD, STEPS_PER_QUARTER, NoteStream, bar_steps
 from musictx.tokens.vocab import BOS, CUT, EOS
 
@@ -129,7 +129,7 @@ class BarTasks(Tasks):
         # {first bar: (mean similarity, distance) of the earlier bars that are most similar}
         candidates: dict[int, tuple[float, int]] = {}
         for back in range(size, len(bars) - size + 1):
-            means = moving_means(similarity_at_distance(stream, back), size)
+            means = np.convolve(similarity_at_distance(stream, back), np.ones(size) / size, "valid")
             for source in np.flatnonzero(means >= MIN_SIMILARITY).tolist():
                 best = candidates.get(source + back, (0.0, 0))
                 candidates[source + back] = max(best, (float(means[source]), back))

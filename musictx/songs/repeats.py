@@ -53,10 +53,3 @@ def similarity_at_distance(stream: NoteStream, distance: int) -> np.ndarray:
     same = np.bincount(bar[in_both], minlength=count)[distance:]
     fuller = np.maximum(sizes[distance:], sizes[: count - distance])
     return np.where(bars[distance:] == earlier, same / np.maximum(fuller, 1), -1e6)
-
-
-def moving_means(values: np.ndarray, size: int) -> np.ndarray:
-    """(n - size + 1,) the means of all runs of ``size`` consecutive values."""
-    total = np.concatenate([[0.0], np.cumsum(values)])
-    means: np.ndarray = (total[size:] - total[:-size]) / size
-    return means
