@@ -239,10 +239,9 @@ class BarInfill(Infill):
             gains.append(partial(strokes, drummers=players, sections=sections))
         costs: list[SparsePenalty] = []
         if habits:
-            costs += [
-                infill_penalties.HarmonicFit(given.notes, melodies, bass),
-                infill_penalties.low_intervals,
-            ]
+            fit = infill_penalties.harmonic_fit
+            costs.append(partial(fit, given=given.notes, melodies=melodies, bass=bass))
+            costs.append(infill_penalties.low_intervals)
             if self.brief.is_gap:
                 later = given.notes[given.notes["start"] >= self.stop].tolist()
                 following = {p: (step, tone) for step, p, tone, *_ in later[::-1] if p in melodies}

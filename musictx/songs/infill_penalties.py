@@ -91,74 +91,58 @@ def on_root(row: BarRow, bass: Bass, slash: Mapping[int, int]) -> Nats:
         yield state.ids["pitch"], -gain * (is_root & is_low)
 
 
-class HarmonicFit:
-    """Penalise pitches and lengths of new notes that do not fit the harmony of given ones.
-
-    given     (n,) the given notes and chords of a piece (:data:`musictx.tokens.stream.STREAM_NOTE`)
-    melodies  parts whose notes need not be tones of a given chord
-    bass      notes that are also penalised if they last into a chord of which they are a tone, but
-              not the root
+def harmonic_fit(
+    row: BarRow, given: np.ndarray, melodies: Collection[int], bass: Bass | None
+) -> Nats:
+    """Penalise pitches and lengths of new notes that do not fit the harmony of the ``given`` (n,)
+    notes and chords. Notes of ``melodies`` need not be tones of a given chord; those of the
+    ``bass`` are also penalised if they last into a chord of which they are not the root.
 
     A model of a few million parameters sustains some notes for seconds into the next chord, where
     songs end them, and writes more semitones against a melody than songs have (scripts/LOG.md).
     """
+    state, field = row.state, len(row.state.group)
+    if state.in_line or field not in (TONE, LENGTH) or state.part in (CHORD, DRUMS):
+        return
+    new_chords = CHORD in row.parts
+    if field == TONE:
+        pitches, begin = row.table.values_in("pitch"), given["start"]
+        sounds = (begin <= state.step) & (state.step < begin + given["length"])
+        sounding = given["pitch"][sounds & (given["part"] != CHORD) & (given["part"] != DRUMS)]
+        clashing = np.concatenate([sounding - 1, sounding + 1]) % 12
+        nats = constants.CLASH_PENALTY * np.isin(pitches % 12, clashing)
+        if not new_chords and state.chord != NONE and state.part not in melodies:
+            is_chord_tone = np.isin(pitches % 12, [*state.chord.classes])  # these may clash
+            nats = np.where(is_chord_tone, 0.0, nats + constants.CLASH_PENALTY)
+        yield state.ids["pitch"], nats
+    else:
+        pitch, lengths = state.value(TONE), row.table.values_in("length")
+        is_bass = bass is not None and state.part == bass.part and pitch <= bass.high
+        note_bass = bass if is_bass else None
+        nats = overhang(given, pitch, state.step, lengths, new_chords, note_bass)
+        yield state.ids["length"], nats
 
-    def __init__(
-        self, given: np.ndarray, melodies: Collection[int] = (), bass: Bass | None = None
-    ) -> None:
-        self.melodies, self.bass = melodies, bass
-        self._notes = given[(given["part"] != CHORD) & (given["part"] != DRUMS)]
-        rows = given[(given["part"] == CHORD) & (given["pitch"] != NONE.root)].tolist()
-        self._chords = [(start, Chord(root, quality)) for start, _, root, quality, _ in rows]
 
-    def __call__(self, row: BarRow) -> Nats:
-        state, field = row.state, len(row.state.group)
-        if state.in_line or field not in (TONE, LENGTH) or state.part in (CHORD, DRUMS):
-            return
-        new_chords = CHORD in row.parts
-        if field == TONE:
-            pitches = row.table.values_in("pitch")
-            nats = self.clashes(state.step)[pitches % 12]
-            if not new_chords and state.chord != NONE and state.part not in self.melodies:
-                is_chord_tone = np.isin(pitches % 12, [*state.chord.classes])  # these may clash
-                nats = np.where(is_chord_tone, 0.0, nats + constants.CLASH_PENALTY)
-            yield state.ids["pitch"], nats
-        else:
-            lengths, pitch, bass = row.table.values_in("length"), state.value(TONE), self.bass
-            is_bass = bass is not None and state.part == bass.part and pitch <= bass.high
-            nats = self.lengths(pitch, state.step, lengths, new_chords, is_bass)
-            yield state.ids["length"], nats
-
-    def clashes(self, step: int) -> np.ndarray:
-        """(12,) the nats for each pitch class of a note that begins at ``step``: a semitone from a
-        given note that sounds there is penalised."""
-        notes, begin = self._notes, self._notes["start"]
-        pitches = notes["pitch"][(begin <= step) & (step < begin + notes["length"])]
-        nats = np.zeros(12)
-        nats[np.concatenate([pitches - 1, pitches + 1]) % 12] = constants.CLASH_PENALTY
-        return nats
-
-    def lengths(
-        self, pitch: int, step: int, lengths: np.ndarray, new_chords: bool, is_bass: bool
-    ) -> np.ndarray:
-        """(n,) the nats for each of ``lengths`` (n,), in steps, of a note of ``pitch`` that begins
-        at ``step``. A note is penalised if it lasts into a chord of which it is not a tone (with
-        ``is_bass``: not the root) or, with ``new_chords``, into a given note a semitone away."""
-        pitch_class = pitch % 12
-        foreign = [
-            start
-            for start, chord in self._chords
-            if pitch_class not in ([chord.root] if is_bass else chord.classes)
-        ]
-        # A bass begins chords (bass_on_bar_line), which it cannot while another note sounds.
-        is_composed = is_bass and self.bass == Bass()
-        penalty = constants.BAR_LINE_GAIN if is_composed else constants.OVERHANG_PENALTY
-        nats = penalty * (lengths > steps_to_next(np.array(foreign, np.int64), step))
-        if new_chords:
-            clashing = self._notes[np.isin((self._notes["pitch"] - pitch) % 12, (1, 11))]
-            lasts_into_clash = lengths > steps_to_next(clashing["start"], step)
-            nats = np.maximum(nats, constants.OVERHANG_PENALTY * lasts_into_clash)
-        return nats
+def overhang(
+    given: np.ndarray, pitch: int, step: int, lengths: np.ndarray, clashes: bool, bass: Bass | None
+) -> np.ndarray:
+    """(n,) the nats for each of ``lengths`` (n,), in steps, of a note of ``pitch`` that begins at
+    ``step``. It is penalised if it lasts into a chord of ``given`` of which it is not a tone (if it
+    is a note of the ``bass``: not the root) or, with ``clashes``, into a note a semitone away."""
+    is_chord = given["part"] == CHORD
+    foreign = [
+        start
+        for start, _, root, quality, _ in given[is_chord & (given["pitch"] != NONE.root)].tolist()
+        if pitch % 12 not in ([root] if bass else Chord(root, quality).classes)
+    ]
+    # A bass begins chords (bass_on_bar_line), which it cannot while another note sounds.
+    penalty = constants.BAR_LINE_GAIN if bass == Bass() else constants.OVERHANG_PENALTY
+    nats = penalty * (lengths > steps_to_next(np.array(foreign, np.int64), step))
+    if clashes:
+        is_near = np.isin((given["pitch"] - pitch) % 12, (1, 11)) & (given["part"] != DRUMS)
+        lasts_into_clash = lengths > steps_to_next(given["start"][is_near & ~is_chord], step)
+        nats = np.maximum(nats, constants.OVERHANG_PENALTY * lasts_into_clash)
+    return nats
 
 
 def over_tune(row: BarRow, parts: Collection[int], tune: np.ndarray) -> Nats:

@@ -14,7 +14,6 @@ from musictx.data.statistics import CorpusStats, Habit
 from musictx.notes import DRUMS
 from musictx.songs import constants, drummers, infill_penalties
 from musictx.songs.drummers import IN_KIT, Drummer
-from musictx.songs.infill_penalties import HarmonicFit
 from musictx.tokens.stream import CHORD, STREAM_NOTE
 from tests.pieces import line, score, together
 from tests.songs.test_bar_infill import BAR, TOKENS, gap, part_of, versions
@@ -39,8 +38,8 @@ def test_a_note_that_outlasts_its_chord_or_clashes_costs(
     chords = [(int(start), chord) for start, (_, chord) in zip(steps, gaps)]
     rows = [(start, start % 3, tone, length, 1) for start, length, tone in given_notes]
     rows += [(start, CHORD, chord.root, chord.quality, 0) for start, chord in chords]
-    fit = HarmonicFit(np.array(rows, STREAM_NOTE), bass=infill_penalties.Bass() if bass else None)
-    costs = fit.lengths(pitch, step, lengths, composed, bass)
+    music, played = np.array(rows, STREAM_NOTE), infill_penalties.Bass() if bass else None
+    costs = infill_penalties.overhang(music, pitch, step, lengths, composed, played)
     outlasts = constants.BAR_LINE_GAIN if bass else constants.OVERHANG_PENALTY
     for length, nats in zip(lengths.tolist(), costs.tolist()):
         leaves_chord = any(
