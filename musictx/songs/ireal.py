@@ -101,30 +101,27 @@ def _bars(music: str, repairs: Counter[str]) -> tuple[list[ChartBar], list[Repea
     cells: SheetBar = []
     signs, meter, section, symbol = RepeatSigns(), (4, 4), "", ""
     ending: tuple[int, ...] = ()
-    copies_last = False  # whether this bar repeats the previous one
-    copies = 0  # the number of bars from this one on that each repeat the bar two bars before
+    back: list[int] = []  # of this bar and the next ones: the distances to the bars they repeat
 
     def close() -> None:
-        nonlocal cells, signs, section, copies_last, copies
-        if any(cells) or copies_last or copies:
-            distance = 2 if copies else int(copies_last)
+        nonlocal cells, signs, section
+        if any(cells) or back:
+            distance = back.pop(0) if back else 0
             chords = bars[-distance].chords if 0 < distance <= len(bars) else cells
             bars.append(ChartBar(chords, meter, section))
-            all_signs.append(signs)
-            signs, section = RepeatSigns(ending=ending), ""
-            copies_last, copies = False, max(copies - 1, 0)
+            all_signs.append(signs._replace(ending=ending))
+            signs, section = RepeatSigns(), ""
         cells = []
 
     for token in _TOKENS.finditer(music):
         kind, text = token.lastgroup, token[token.lastgroup] if token.lastgroup else ""
         if kind == "section":
             section, ending = {"i": "Intro", "v": "Verse"}.get(text, text), ()
-            signs = signs._replace(ending=())
         elif kind == "meter":
             meter = (12, 8) if text == "12" else (int(text[0]) or 4, int(text[1]) or 4)
         elif kind == "ending":
             ending = (int(text),)
-            signs = signs._replace(ending=ending, opens=True)
+            signs = signs._replace(opens=True)
         elif kind == "words":
             signs = _with_direction(signs, text.lower())
         elif kind == "chord":
@@ -137,15 +134,15 @@ def _bars(music: str, repairs: Counter[str]) -> tuple[list[ChartBar], list[Repea
         elif text == "n":
             cells.append("N")
         elif text == "x" and bars:
-            copies_last = True
+            back = [1]
         elif text == "r":
-            copies = 2
+            back = [2, 2]
         elif text == "S":
             signs = signs._replace(segno=("",))
         elif text == "Q":
             if any(bar_signs.to_coda for bar_signs in all_signs):
                 signs = signs._replace(coda=("",))
-            elif any(cells) or copies_last or not bars:
+            elif any(cells) or back or not bars:
                 signs = signs._replace(to_coda=("",))
             else:  # at the beginning of a bar the sign belongs to the previous bar
                 all_signs[-1] = all_signs[-1]._replace(to_coda=("",))
@@ -155,7 +152,6 @@ def _bars(music: str, repairs: Counter[str]) -> tuple[list[ChartBar], list[Repea
             close()
             if text in tuple("[]{}Z"):
                 ending = ()
-                signs = signs._replace(ending=())
             if text == "{":
                 signs = signs._replace(forward=True)
     close()
