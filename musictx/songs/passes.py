@@ -18,8 +18,9 @@ import numpy as np
 from musictx.apps.tasks import Task
 from musictx.errors import UserError
 from musictx.midi.document import shorten
-from musictx.notes import MARKS, Score, until
+from musictx.notes import MARKS, Score
 from musictx.sampling.constants import OVERLAP_QUARTERS
+from musictx.sampling.timeline import excerpt
 from musictx.songs.constants import LEAD_IN_BARS
 
 #: The marker at the end of a loop.
@@ -43,11 +44,9 @@ class LeadIn:
 
     def model_task(self) -> Task:
         """The task for the model: the first bars of the task, then all of it."""
-        task, stop = self.task, self.begin + self.seconds
+        task, stop = self.task, self.begin + self.seconds - 1e-6
         score, given = (
-            join_scores(
-                cut_passage(music, self.begin, stop), cut_passage(music, self.begin), self.seconds
-            )
+            join_scores(excerpt(music, self.begin, stop), excerpt(music, self.begin), self.seconds)
             for music in (task.score, task.given)
         )
         begin, end = task.begin - self.begin, task.end - self.begin + self.seconds
@@ -125,25 +124,12 @@ class Loop(LeadIn):
     def _repeat(self, score: Score, seconds: float) -> Score:
         """``score`` rotated by :attr:`rotation`, then the first ``seconds`` of that once more."""
         length, rotation = self.seconds, self.rotation
-        first, second = cut_passage(score, rotation, length), cut_passage(score, 0.0, rotation)
+        first = excerpt(score, rotation + 1e-6, length - 1e-6)  # without notes that end there
+        second = excerpt(score, 0.0, rotation - 1e-6)
         loop = join_scores(first, second, length - rotation)
         ends = ((length, LOOP_END), (length + seconds, LOOP_END))
-        piece = join_scores(loop, cut_passage(loop, 0.0, seconds), length)
+        piece = join_scores(loop, excerpt(loop, 0.0, seconds - 1e-6), length)
         return replace(piece, markers=tuple(sorted([*piece.markers, *ends])))
-
-
-def cut_passage(score: Score, begin: float, end: float = np.inf) -> Score:
-    """``score`` from ``begin`` to ``end``, in seconds, as a separate piece: the notes that begin
-    there, cut off at ``end``, and the tempo, meter and key in force."""
-    begin_line, end_line = begin - 1e-6, end - 1e-6
-    columns: dict[str, Any] = {
-        name: (rows := getattr(score, name))[rows["time"] < end_line] for name in MARKS
-    }
-    notes, pedals = until(score, end_line).notes, score.pedals
-    columns["notes"] = notes[notes["start"] >= begin_line]
-    columns["pedals"] = pedals[(pedals["time"] >= begin_line) & (pedals["time"] < end_line)]
-    markers = tuple(mark for mark in score.markers if begin_line <= mark[0] < end_line)
-    return replace(score, markers=markers, fermatas=(), lyrics=(), **columns).shifted(-begin)
 
 
 def join_scores(first: Score, second: Score, seconds: float) -> Score:
