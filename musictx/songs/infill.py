@@ -187,10 +187,8 @@ def under_chords(score: Score, request: AccompanyConfig, repairs: Counter[str] |
     if len(score):
         task = melody_task(score, request).in_time()
         beats = task.score.beats
-        first, last = beats.bar_at(task.begin) - 1, beats.bar_at(task.end, ends=True)
-        first_bar, second_bar = np.diff([beats.bar_line(0.0, first + n) for n in range(3)])
-        if first_bar < second_bar - 1e-6:  # the sheet begins after a pick-up
-            first += 1
+        first = max(beats.bar_at(task.begin) - 1, int(beats.pickup))  # not in a pick-up
+        last = beats.bar_at(task.end, ends=True)
     else:
         add, track = requested_parts(request), request.melody_track
         require(track is None, "melody_track", track, "none without a melody")
