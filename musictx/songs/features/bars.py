@@ -53,6 +53,7 @@ class EarlierBars(GatedGroups):
     name = "bars"
     classes = CLASSES
     extra_kinds = ("section",)
+    class_embeddings = "trust"
 
     def __init__(self, size: int, width: int, **kinds: list[list[int]]) -> None:
         super().__init__(size, width, **kinds)
@@ -128,10 +129,6 @@ class EarlierBars(GatedGroups):
         line = torch.where(groups.is_line, groups.index, -1).cummax(1).values
         line = F.pad(line, (1, 0), value=-1)[:, :-1]  # a group is complete in the block after it
         return torch.where(line >= groups.first, values.gather(1, line.clamp(min=0)), 0)
-
-    @property
-    def class_embeddings(self) -> Tensor:
-        return self.trust
 
     def summed_embeddings(self, state: BarsState) -> Tensor:
         return super().summed_embeddings(state) + F.embedding(state.meter.flatten(), self.in_meter)

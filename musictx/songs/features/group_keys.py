@@ -105,20 +105,19 @@ class GatedGroups(GroupFeature, PredictionFeature):
     bar_id  the id that begins a bar line
     stood   (size, width) the embeddings of predicted ids
     gates   the gate of each number of a prediction and class: K * classes values, in any shape
+
+    class_embeddings  the name of a parameter (K * classes, width), the embedding of each number of
+                      a prediction and class
     """
 
     random_when_added = ("stood",)
     gates: nn.Parameter
+    class_embeddings: ClassVar[str]
 
     def __init__(self, size: int, width: int, **kinds: list[list[int]]) -> None:
         super().__init__(size, **kinds)
         self.size, self.bar_id = size, int(torch.nonzero(self.is_bar)[0])
         self.stood = nn.Parameter(torch.randn(size, width) * 0.25 * width**-0.5)
-
-    @property
-    def class_embeddings(self) -> Tensor:
-        """(K * classes, width) the embedding of each number of a prediction and class."""
-        raise NotImplementedError
 
     def embed(self, x: Tensor, state: Any) -> Tensor:
         return x + self.summed_embeddings(state).view_as(x).to(x.dtype)
@@ -131,12 +130,13 @@ class GatedGroups(GroupFeature, PredictionFeature):
         predicted = F.embedding_bag(
             ids, self.stood, mode="sum", per_sample_weights=gates.to(self.stood.dtype)
         )
-        return predicted + F.embedding_bag(row.flatten(0, 1), self.class_embeddings, mode="sum")
+        of_classes = getattr(self, self.class_embeddings)
+        return predicted + F.embedding_bag(row.flatten(0, 1), of_classes, mode="sum")
 
     def gated_form(self, struct: str, **others: Any) -> NativeForm:
         """The native form of a C++ ``struct`` that derives from ``Gated`` (predicted.h). Its own
         fields are the tables, ``bar_id`` and ``others``."""
-        fields = f"classes stood gates class_embeddings size {self.tables} bar_id"
+        fields = f"classes stood gates {self.class_embeddings} size {self.tables} bar_id"
         return self.native_form(struct, fields, self.scores, **others)
 
 

@@ -33,6 +33,7 @@ class Lookahead(GatedGroups):
 
     name = "ahead"
     extra_kinds = (KNOWN, "section")
+    class_embeddings = "state"
 
     def __init__(self, size: int, width: int, *, classes: int, **kinds: list[list[int]]) -> None:
         super().__init__(size, width, **kinds)
@@ -65,10 +66,6 @@ class Lookahead(GatedGroups):
         following = torch.where(is_next, groups.ids_at(index), is_bar_id * self.bar_id)
         ids, confidence = ((tensor * is_given)[..., None] for tensor in (following, bar_class))
         return Predictions(*groups.at_new_ids(ids, confidence, groups.field))
-
-    @property
-    def class_embeddings(self) -> Tensor:
-        return self.state
 
     def native(self) -> NativeForm:
         return self.gated_form("Ahead")
