@@ -273,6 +273,7 @@ def test_of_each_kind_one_drum_is_struck_at_a_time():
 
 
 @pytest.mark.parametrize("is_common", [True, False])
+@pytest.mark.slow
 def test_drummers_strike_no_drum_outside_of_the_kit(is_common):
     """In any meter, although the model strikes others."""
     score = TOKENS.round_trip(common(waltz(bars=4)) if is_common else waltz(bars=4))

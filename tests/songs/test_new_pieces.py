@@ -115,6 +115,7 @@ def test_a_new_piece_is_composed_to_chords_of_its_key(song, key, scale, tonic):
     assert np.mean(tones) > 0.7
 
 
+@pytest.mark.slow
 def test_bars_that_are_to_return_are_alike(song, monkeypatch):
     plan = [0, 0, 0, 0, 4, 4, 4, 4]
     monkeypatch.setattr(new_pieces, "draw_repeats", lambda bars, _: plan[:bars])
@@ -127,6 +128,7 @@ def test_bars_that_are_to_return_are_alike(song, monkeypatch):
 
 
 @pytest.mark.parametrize("asked", [{}, {"key": "Am", "scale": "pentatonic", "high": "C5"}])
+@pytest.mark.slow
 def test_a_new_piece_closes_on_a_held_tonic(song, asked):
     events = []
     options = dict(instruments="melody,piano,bass,drums", tempo=120, seed=5, **asked)

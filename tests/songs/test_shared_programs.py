@@ -142,6 +142,7 @@ def test_an_accompaniment_has_the_voices_the_range_and_the_density_of_the_corpus
     assert len(many.score) - len(tune) > 6 * 16
 
 
+@pytest.mark.slow
 def test_an_accompaniment_lies_below_a_tune_and_above_a_bass(songs):
     """Although the weights are random, and the corpus has the part from 36 to 84; a bass has
     pitches up to 50."""

@@ -146,6 +146,7 @@ def late():
 @pytest.mark.parametrize(
     "music", [swinging_with_changes(0.5), swinging_with_changes(0.6), late()], ids=range(3)
 )
+@pytest.mark.slow
 def test_given_notes_and_marks_of_a_sequencers_file_are_unchanged(music, counting, tmp_path):
     """Although there are swing, a pick-up, changes of tempo and meter, or a note before the first
     bar. New notes are on the grid of the music."""
