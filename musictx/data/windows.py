@@ -49,19 +49,15 @@ class Batch(NamedTuple):
     piece_ids: torch.Tensor
 
 
-def make_row(
-    events: np.ndarray, *, begins: bool, ends: bool, scored_from: int = 0, piece_id: int = 0
-) -> Row:
+def make_row(events: np.ndarray, *, begins: bool, ends: bool, piece_id: int = 0) -> Row:
     """Make a row of one window, without padding.
 
-    events       (n,) ids of the window
-    begins       whether the window begins the piece: the first id is ``bos`` instead of ``cut``
-    ends         whether the window ends the piece: ``eos`` is the last target, in a row of n + 1
-    scored_from  index of the first scored target; the targets before it are context (-100)
+    events  (n,) ids of the window
+    begins  whether the window begins the piece: the first id is ``bos`` instead of ``cut``
+    ends    whether the window ends the piece: ``eos`` is the last target, in a row of n + 1
     """
     targets = (np.append(events, EOS) if ends else events).astype(np.int64)
     ids = np.concatenate([[BOS if begins else CUT], targets])[: len(targets)]
-    targets[:scored_from] = UNSCORED
     return Row(ids, targets, np.full(len(targets), piece_id, np.int64))
 
 
@@ -143,16 +139,15 @@ class EvaluationWindows(Dataset[Row]):
         shards: Shards,
         split: str,
         context: int,
-        stride: int | None = None,
         *,
         score_eos: bool = False,
     ) -> None:
-        """``stride`` is that of :func:`windows`. ``score_eos`` also scores the end of each piece,
-        which published figures do not count."""
+        """``score_eos`` also scores the end of each piece, which published figures do not
+        count."""
         self.shards = shards
         self.pieces: list[Piece] = shards.pieces(split)
         lengths = [p.tokens + int(score_eos and p.ends) for p in self.pieces]
-        self.table = windows(lengths, context, stride)
+        self.table = windows(lengths, context)
         self.targets = sum(lengths)
 
     def __len__(self) -> int:
@@ -166,5 +161,4 @@ class EvaluationWindows(Dataset[Row]):
             events,
             begins=piece.begins and window.start == 0,
             ends=window.stop > piece.tokens,  # the last target is eos
-            scored_from=window.scored - window.start,
         )

@@ -17,18 +17,13 @@ def test_a_multiple_of_the_window_has_no_window_more():
 
 
 @settings(max_examples=40)
-@given(
-    st.lists(st.integers(0, 40), max_size=6), st.integers(1, 12), st.data(), *[st.booleans()] * 3
-)
-def test_evaluation_scores_each_event_once(
-    tmp_path_factory, pieces, context, data, eos, begins, ends
-):
-    stride = data.draw(st.none() | st.integers(1, context))
+@given(st.lists(st.integers(0, 40), max_size=6), st.integers(1, 12), *[st.booleans()] * 3)
+def test_evaluation_scores_each_event_once(tmp_path_factory, pieces, context, eos, begins, ends):
     random = np.random.default_rng(0)
     made = [random.integers(4, 300, n).astype(np.uint16) for n in pieces]
     folder = tmp_path_factory.mktemp("s") / "s"
     shards = make_shards(folder, [], made, begins=begins, ends=ends)
-    rows = EvaluationWindows(shards, "validation", context, stride, score_eos=eos)
+    rows = EvaluationWindows(shards, "validation", context, score_eos=eos)
     expected = [[*ids.tolist(), *([EOS] if eos and ends else [])] for ids in made]
     assert rows.targets == sum(map(len, expected))
     scored: list[list[int]] = [[] for _ in made]
