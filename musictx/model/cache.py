@@ -54,9 +54,6 @@ class KVCache:
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
-        for name, value in (("layers", layers), ("rows", rows), ("capacity", capacity)):
-            if value < 1:
-                raise ValueError(f"KVCache: {name}={value}, expected at least 1")
         self.capacity = capacity
         self.length = 0  # tokens in the cache
         self.start = 0  # position of the oldest token
@@ -69,8 +66,6 @@ class KVCache:
         shape = (1, rows, 1 + coordinates, slots, 1)
         self._tokens = torch.zeros(shape, dtype=torch.int64, device=device)
         self._offset = 0  # slot of the oldest token
-        self._next_layer = 0
-        self._pending = 0  # tokens of the current pass
 
     @property
     def rows(self) -> int:
@@ -129,20 +124,10 @@ class KVCache:
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Append k and v (rows, heads, T, head_dim) to one layer. Return all its keys and values.
-
-        Raises ``ValueError`` if layers come out of order, shapes differ, or ``capacity`` is full.
-        """
+        Raises ``ValueError`` if they do not fit ``capacity``."""
         count = k.shape[2]
         if layer == 0:
-            self._next_layer, self._pending = 0, count
             self._make_room(count)
-        expected = (self.rows, self._keys.shape[2], self._pending, self._keys.shape[4])
-        if layer != self._next_layer or k.shape != expected or v.shape != expected:
-            raise ValueError(
-                f"KVCache: layer {layer} appends keys {tuple(k.shape)} and values "
-                f"{tuple(v.shape)}, expected layer {self._next_layer} and {expected} (rows, heads, "
-                "tokens, head_dim)"
-            )
         start, stop = self._occupied.stop, self._occupied.stop + count
         keys_and_values = []
         for buffer, new in ((self._keys[layer], k), (self._values[layer], v)):
@@ -151,10 +136,8 @@ class KVCache:
             if new.requires_grad and torch.is_grad_enabled():
                 all_tokens = torch.cat([all_tokens[:, :, : self.length], new.to(buffer.dtype)], 2)
             keys_and_values.append(all_tokens)
-        self._next_layer += 1
-        if self._next_layer == self.layers:
+        if layer == self.layers - 1:
             self.length += count
-            self._next_layer = 0
         return keys_and_values[0], keys_and_values[1]
 
     def slide(self, count: int) -> None:
