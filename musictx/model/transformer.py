@@ -47,7 +47,12 @@ class MusicTransformer(nn.Module):
             width=config.width,
             context=config.steps,
         )
-        self.check_attention(config.attention)
+        for layer in range(config.layers if config.attention != "auto" else 0):
+            if problem := why_not(config.attention, self.position.terms(layer, reach=7)):
+                raise ConfigError(
+                    f"model.attention={config.attention}: {problem}; "
+                    f"position={config.position['name']} needs another, such as auto"
+                )
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
@@ -89,17 +94,6 @@ class MusicTransformer(nn.Module):
     def features(self) -> list[Feature]:
         """The features, in the order in which they act."""
         return [cast(Feature, self.get_submodule(name)) for name in self._features]
-
-    def check_attention(self, implementation: str) -> None:
-        """Raise ``ConfigError``, with the reason, if ``implementation`` does not support the
-        position scheme."""
-        name = self.config.position["name"]
-        for layer in range(self.config.layers if implementation != "auto" else 0):
-            if problem := why_not(implementation, self.position.terms(layer, reach=7)):
-                raise ConfigError(
-                    f"model.attention={implementation}: {problem}; position={name} needs another, "
-                    "such as auto"
-                )
 
     def _initialise(self) -> None:
         """Draw weights with std 0.5 / sqrt(width) (0.02 at width 512), and set biases to 0.
