@@ -62,7 +62,7 @@ class HuangConfig(PositionConfig, scheme="huang", target="huang:Huang"):
 
 
 @dataclass
-class HuangLocalConfig(PositionConfig, scheme="huang_local", target="huang_local:HuangLocal"):
+class HuangLocalConfig(PositionConfig, scheme="huang_local", target="huang:HuangLocal"):
     """Relative local attention (Huang et al. 2018, section 3.5)."""
 
     block: int | None = option(None, "tokens in a block; default: a quarter of the context", low=1)

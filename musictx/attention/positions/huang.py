@@ -1,4 +1,4 @@
-"""Relative global attention: Huang et al. (2018), "Music Transformer", section 3.4."""
+"""Relative global and local attention: Huang et al. (2018), "Music Transformer", 3.4 and 3.5."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from musictx.attention.positions.base import PositionScheme, Sizes
-from musictx.attention.terms import Axis, Terms
+from musictx.attention.terms import PLACE, Axis, Blocks, Terms
 
 
 class Huang(PositionScheme):
@@ -30,6 +30,30 @@ class Huang(PositionScheme):
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
         axis = Axis(table=self.tables[layer], low=self.sizes.low(self.high), high=self.high)
         return Terms(scale=self.scale, axes=(axis,))
+
+
+class HuangLocal(Huang):
+    """A piece is divided into blocks; each token attends to its own block and the previous one.
+
+    The largest distance is 2 * block - 1 tokens, so the table has a row for each distance and
+    nothing is clipped. Time and memory are linear in length. If attention is not causal, a token
+    attends to the next block, too.
+
+    Blocks are counted from the beginning of each piece; in generation, from its first id, even if
+    the cache has dropped it.
+    """
+
+    def __init__(self, sizes: Sizes, *, block: int, shared: bool = False) -> None:
+        super().__init__(sizes, max_distance=2 * block, shared=shared)
+        self.block = block
+
+    @staticmethod
+    def defaults(context: int, width: int) -> dict[str, int]:
+        return {"block": max(1, context // 4)}
+
+    def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
+        blocks = Blocks(self.block, coordinate=PLACE)
+        return Terms(self.scale, super().terms(layer).axes, blocks=blocks)
 
 
 def learned_tables(
