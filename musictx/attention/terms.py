@@ -37,10 +37,6 @@ class Span:
     start: int
     length: int
 
-    def __post_init__(self) -> None:
-        if self.length < 0:
-            raise ValueError(f"Span: length={self.length}, expected 0 or more")
-
     def __len__(self) -> int:
         return self.length
 

@@ -87,7 +87,6 @@ def test_empty_tensors_have_an_empty_result_and_gradient(implementation, shape):
         (lambda: Axis(bias=torch.zeros(1, 3), high=3), "bias"),
         (lambda: Axis(low=1, high=0), "low"),
         (lambda: Terms(1.0, (Axis(high=1),), value_table=torch.zeros(1, 3, 2)), "value_table"),
-        (lambda: Span(0, -1), "length"),
         (lambda: Axis(high=2, labels=torch.arange(3)), "labels"),
         (lambda: Axis(high=2, coordinate=1, labels=torch.zeros(3)), "labels"),
     ],
