@@ -25,8 +25,6 @@ class AddedPositions(nn.Module):
         super().__init__()
         self.sinusoids = concat_sinusoids
         self.join = nn.Linear(width + self.sinusoids, width) if self.sinusoids else None
-        #: Whether all positions get different vectors, not only those within a period.
-        self.absolute = self.join is not None
         self.lengths = tuple(periods)
         self.periods = nn.ModuleList(nn.Embedding(n, width) for n in self.lengths)
 

@@ -58,7 +58,8 @@ class PositionScheme(nn.Module):
         """Whether the embeddings depend on the position of a token in its piece. Such a model has
         not learned positions beyond its training windows."""
         overrides_embed = type(self).embed is not PositionScheme.embed
-        return overrides_embed or (self.added is not None and self.added.absolute)
+        # Periods alone give equal vectors to positions a period apart.
+        return overrides_embed or (self.added is not None and self.added.join is not None)
 
     @staticmethod
     def defaults(context: int, width: int) -> dict[str, int]:
