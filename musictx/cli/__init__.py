@@ -67,8 +67,8 @@ def _dispatch(command: str = "help", *arguments: str) -> None:
         schemes = [a.partition("=")[2] for a in arguments if a.startswith("position=")]
         rare = "--help=all" in arguments or "all" in arguments
         return print(command_help(command, rare, *schemes[:1]))
-    known, words = flag_parser(command).parse_known_args(arguments)
-    flags = {flag: value for flag, value in vars(known).items() if value is not None}
+    parsed, words = flag_parser(command).parse_known_args(arguments)
+    flags = {flag: value for flag, value in vars(parsed).items() if value is not None}
     for word in words:
         if word.startswith("-"):
             raise UserError(
