@@ -24,7 +24,7 @@ def shown(value: object) -> str:
     try:
         text = str(value).lower() if isinstance(value, bool) else str(value)
         text = text.removesuffix(".0") if isinstance(value, float) else text
-    except Exception:  # such as a number of more than 4,300 digits
+    except Exception:  # __str__ of any object may fail; that of an int does beyond 4,300 digits
         text = f"{type(value).__name__} that cannot be shown"
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
